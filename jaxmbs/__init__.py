@@ -81,7 +81,7 @@ from jaxmbs.forces import TorsionDamper as TorsionDamper
 from jaxmbs.forces import TorsionSpring as TorsionSpring
 from jaxmbs.forces import UserForce as UserForce
 from jaxmbs.formulations.augmented import Augmented as Augmented
-from jaxmbs.formulations.joint.equations import JointCoordinates as JointCoordinates
+from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates as JointCoordinates
 from jaxmbs.formulations.joint.transformation import velocity_transformation as velocity_transformation
 from jaxmbs.formulations.joint.transformation import velocity_transformation_rate as velocity_transformation_rate
 from jaxmbs.formulations.kane import JointMoment as JointMoment
@@ -90,7 +90,7 @@ from jaxmbs.formulations.kane import joint_moment as joint_moment
 from jaxmbs.formulations.kane import kane_matrices as kane_matrices
 from jaxmbs.formulations.kane import kane_multipliers as kane_multipliers
 from jaxmbs.formulations.kane import partial_velocities as partial_velocities
-from jaxmbs.formulations.natural.equations import Natural as Natural
+from jaxmbs.formulations.natural.natural import Natural as Natural
 from jaxmbs.formulations.view import EquationsOfMotion as EquationsOfMotion
 from jaxmbs.numerics import rotation as rotation
 from jaxmbs.numerics.results import AnalysisError as AnalysisError
@@ -115,9 +115,10 @@ from jaxmbs.system.marks import with_marks as with_marks
 from jaxmbs.system.mechanism import Mechanism as Mechanism
 from jaxmbs.system.trajectory import Trajectory as Trajectory
 
-# Imported when first asked for: a script uses plane or space, `synthesis` needs optax, some need matplotlib or Gymnasium.
+# Modules that are imported when they are first used: `synthesis` needs optax, some need matplotlib or Gymnasium.
 _LATE = ("env", "identification", "io", "planar", "spatial", "sweeps", "synthesis", "viz")
-_OF_LATE = {
+# Public names of these modules.
+_NAMES_OF_LATE = {
     "identification": ("Identified", "Record", "identify"),
     "io": ("Model", "ModelError", "load", "load_trajectory", "save"),
     "sweeps": ("sweep",),
@@ -125,16 +126,16 @@ _OF_LATE = {
 
 
 def __getattr__(name: str):
-    """What an `import jaxmbs` does not need."""
+    """Import a module, or a name of one, that `import jaxmbs` does not import."""
     import importlib
 
     if name in _LATE:
         return importlib.import_module(f"jaxmbs.{name}")
-    for module, names in _OF_LATE.items():
+    for module, names in _NAMES_OF_LATE.items():
         if name in names:
             return getattr(importlib.import_module(f"jaxmbs.{module}"), name)
     raise AttributeError(f"module 'jaxmbs' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted({*globals(), *_LATE, *(name for names in _OF_LATE.values() for name in names)})
+    return sorted({*globals(), *_LATE, *(name for names in _NAMES_OF_LATE.values() for name in names)})

@@ -1,4 +1,4 @@
-"""What a body and a constraint are, in the plane and in space alike."""
+"""Base classes of bodies and constraints, in the plane and in space."""
 
 from __future__ import annotations
 
@@ -18,24 +18,29 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.mobility import Mobility
-from jaxmbs.motion import AbstractMotion
+from jaxmbs.motion import AbstractMotion, Constant
 from jaxmbs.numerics.arrays import Structured, check_fields, is_concrete
 from jaxmbs.numerics.space import Flat, Manifold
 
+# Name of the fixed frame.
 GROUND = "ground"
-# Names of constraint fields that hold a length or a position, whatever the element.
-LENGTHS = ("point", "point_i", "point_j", "centre", "distance", "radius_i", "radius_j")
+# Names of constraint fields that hold lengths or positions, in all elements.
+LENGTH_FIELDS = ("point", "point_i", "point_j", "centre", "distance", "radius_i", "radius_j")
 
 
 class AbstractBody(Structured):
-    """A rigid body. A subclass names the coordinates of its pose and its velocities, says which of these are rates of
-    angles, and how a pose is made from the coordinates. A pose places points and directions, and turns forces at points
-    and torques into generalized forces conjugate to the velocities v; see `planar.body.Pose`.
+    """A rigid body. A subclass names its coordinates and velocities, and makes a pose from the coordinates.
+
+    A pose gives points and directions in the ground frame, and converts forces at points and torques into generalized
+    forces conjugate to the velocities v; see `planar.body.Pose`.
 
     Attributes:
-        manifold: how coordinates and velocities belong together. velocities: names, those of the coordinates where the
-            velocities are their rates. angular: for each velocity. of_points: whether its inertia is that of masses at
-            points.
+        dimension: 2 or 3.
+        coordinates: names of the coordinates.
+        velocities: names of the velocities, those of the coordinates if the velocities are their rates.
+        angular: True for each velocity that is the rate of an angle.
+        manifold: the relation of coordinates and velocities.
+        of_points: True if its inertia is that of mass points.
     """
 
     dimension: ClassVar[int]
@@ -48,53 +53,55 @@ class AbstractBody(Structured):
     @staticmethod
     @abc.abstractmethod
     def pose(q: Float[Array, " k"]) -> Any:
-        """The pose with these coordinates."""
+        """Return the pose with these coordinates."""
 
     @staticmethod
     @abc.abstractmethod
     def ground(dtype) -> Float[Array, " k"]:
-        """The coordinates of the ground frame."""
+        """Return the coordinates of the ground frame."""
 
     @staticmethod
     @abc.abstractmethod
     def coordinates_of(pose) -> Float[Array, " k"]:
-        """The coordinates of a pose."""
+        """Return the coordinates of a pose."""
 
     @staticmethod
     @abc.abstractmethod
     def floating(dtype, *, angles: bool = False) -> Mobility:
-        """The relative coordinates of a body that no joint holds: its own, and its own velocities, on the ground. With
-        `angles` orientation angles in place of Euler parameters, where it has these."""
+        """Return the mobility of a body that no joint holds: its own coordinates and velocities, on the ground.
+
+        With `angles`, orientation angles replace Euler parameters.
+        """
 
     @abc.abstractmethod
     def centre_of_mass(self, pose) -> Float[Array, " d"]:
-        """The centre of mass in the ground frame."""
+        """Return the centre of mass in the ground frame."""
 
     @abc.abstractmethod
     def kinetic_energy(self, pose, v: Float[Array, " k"]) -> Float[Array, ""]:
-        """Kinetic energy at the velocity v."""
+        """Return the kinetic energy at the velocity v."""
 
     @abc.abstractmethod
     def mass_matrix(self, pose) -> Float[Array, "k k"]:
-        """M with ½ vᵀM v the kinetic energy."""
+        """Return M with ½ vᵀM v the kinetic energy."""
 
     @classmethod
     def rest(cls) -> np.ndarray:
-        """The coordinates of a body that nothing is known about: at the ground frame."""
+        """Return default coordinates: those of the ground frame."""
         return np.zeros(len(cls.coordinates))
 
     @abc.abstractmethod
     def velocity_force(self, pose, v: Float[Array, " k"]) -> Float[Array, " k"]:
-        """What stands beside the applied force Q because M changes with the pose: M v̇ = Q + this."""
+        """Return the inertial terms that are quadratic in v: M v̇ = Q + velocity_force, with the applied force Q."""
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """For each velocity whether it has no inertia, whatever the numbers are."""
+        """True for each velocity that has no inertia for any numbers."""
         return (False,) * len(self.angular)
 
     @property
     def known_inertia(self) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Mass, moments of inertia and centre of mass; None for each of them that is not a known number."""
+        """Mass, moments of inertia and centre of mass; None for each of them that is traced."""
         return None, None, None
 
     def check(self) -> None:
@@ -103,12 +110,12 @@ class AbstractBody(Structured):
 
 
 class Shared(eqx.Module):
-    """What two bodies have in common at a joint: basic points and unit vectors of natural coordinates.
+    """Points and unit vectors that two bodies share at a joint, for natural coordinates.
 
     Attributes:
-        points: for each common point its coordinates in the frame of i and in that of j.
-        vectors: for each common unit vector its components in both.
-        rows: the rows of Φ that do not follow from these.
+        points: for each shared point its coordinates in the frames of i and j.
+        vectors: for each shared unit vector its components in the frames of i and j.
+        rows: indices of the rows of Φ that do not follow from these.
     """
 
     points: tuple = ()
@@ -117,13 +124,15 @@ class Shared(eqx.Module):
 
 
 class AbstractConstraint(Structured):
-    """One residual function Φ of the poses of two bodies and of time; Φ = 0 is the constraint.
+    """A constraint Φ = 0, with a residual Φ that is a function of the poses of two bodies and of time.
 
     A subclass declares `i` and `j` (names of bodies, or "ground") as fields or properties, and the class attributes
-    `dimension` (2 plane, 3 space), `rows` (length of Φ) and `extra` (names of the coordinates it brings along, all of
-    them angles, such as those of a cam's contact). Jacobian and right-hand sides follow by differentiation.
+    below. Jacobian and right-hand sides follow by differentiation.
 
     Attributes:
+        dimension: 2 in the plane, 3 in space.
+        rows: length of Φ.
+        extra: names of the extra coordinates of the constraint, all of them angles, such as those of a cam's contact.
         length_fields: names of fields that hold lengths or positions. The size of the mechanism is computed from them;
             names that an element does not have are ignored.
     """
@@ -131,7 +140,7 @@ class AbstractConstraint(Structured):
     dimension: ClassVar[int]
     rows: ClassVar[int]
     extra: ClassVar[tuple[str, ...]] = ()
-    length_fields: ClassVar[tuple[str, ...]] = LENGTHS
+    length_fields: ClassVar[tuple[str, ...]] = LENGTH_FIELDS
 
     if TYPE_CHECKING:
 
@@ -143,54 +152,58 @@ class AbstractConstraint(Structured):
 
     @abc.abstractmethod
     def residual(self, i, j, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
-        """Φ for the pose `i` of the first body, the pose `j` of the second, the time, and the extra coordinates."""
+        """Return Φ for the pose `i` of the first body, the pose `j` of the second, the time, and extra coordinates."""
 
     def components(self, i, force, torque) -> Float[Array, " c"]:
-        """Force and torque of the ground frame as numbers in the frame of the joint, or else of body i; `i` is its pose."""
+        """Return force and torque, given in the ground frame, in the frame of the joint, or of body i with pose `i`."""
         return i.wrench(force, torque)
 
     @property
     def freedom(self) -> int | None:
-        """For a joint that may carry body j on body i in a tree the number of its relative velocities; None for what
-        merely constrains two bodies."""
+        """Number of relative velocities of a joint that may carry body j on body i in a tree; None if it is no joint."""
         return None
 
     def anonymous(self) -> AbstractConstraint:
-        """The same without the names of its bodies: elements that are alike are then the same code."""
+        """Return the element without the names of its bodies, so that equal elements are the same code."""
         leaves, tree = jax.tree.flatten(self)
-        same = jax.tree.unflatten(tree, leaves)
-        for field in dataclasses.fields(same):
-            if field.metadata.get("static") and isinstance(getattr(same, field.name), str):
-                object.__setattr__(same, field.name, "")
-        return same
+        copy = jax.tree.unflatten(tree, leaves)
+        for field in dataclasses.fields(copy):
+            if field.metadata.get("static") and isinstance(getattr(copy, field.name), str):
+                object.__setattr__(copy, field.name, "")
+        return copy
 
     @property
     def mobility(self) -> Mobility:
-        """The relative coordinates of a joint."""
+        """Relative coordinates of a joint."""
         raise TypeError(f"{type(self).__name__} is not a joint")
 
     @abc.abstractmethod
     def relative(self, *, angles: bool, swapped: bool = False) -> Mobility:
-        """The coordinates of body j relative to body i at the places of a joint, as if it held nothing: translations of
-        point_j from point_i along the axes of the joint frame on i, or of body i, then the rotation.
+        """Return the mobility of body j on body i as if there were no joint, between the points of the joint.
 
-        angles: by orientation angles, or else Euler parameters, where there are such. swapped: of body i relative to j.
+        Its coordinates are translations of point_j from point_i along the axes of the joint frame on i, or of body i, then
+        the rotation. With `angles`, orientation angles replace Euler parameters; with `swapped`, it is that of i on j.
         """
 
     def guide(self, mobility: Mobility, swapped: bool) -> tuple[int, AbstractMotion] | None:
-        """Which of the coordinates of a joint between the same bodies follows from the motion of a driver, whatever the
-        others are, and how it moves; None for no driver, or for none of them. swapped: whether its i is the joint's j."""
+        """Return the index of the joint coordinate that a driver prescribes independently of the others, and its motion.
+
+        The joint, with this mobility, is between the same bodies; `swapped` is True if the driver's i is the joint's j.
+        None for constraints, and if the driver prescribes no coordinate.
+        """
         del mobility, swapped
         return None
 
     @property
     def shared(self) -> Shared:
-        """Points and unit vectors that the bodies have in common wherever Φ = 0, and the rows of Φ that remain; how many,
-        and which, is structure. Nothing and all rows, unless a joint says so."""
+        """Points and unit vectors that the bodies share if Φ = 0, and the rows of Φ that do not follow from them.
+
+        Their number is static. By default nothing is shared, and all rows remain.
+        """
         return Shared(rows=tuple(range(self.rows)))
 
     def push(self, i, j, *extra: Float[Array, ""]) -> Float[Array, " d"] | None:
-        """The direction, in the ground frame, in which body i can push body j in a one-sided contact.
+        """Return the direction, in the ground frame, in which body i can push body j in a one-sided contact.
 
         None for elements that can pull as well.
         """
@@ -198,12 +211,12 @@ class AbstractConstraint(Structured):
         return None
 
     def within(self, *extra: Float[Array, ""]) -> Bool[Array, ""] | None:
-        """True where a contact is on the parts of its outlines that are meant to touch; None if they have no such parts."""
+        """Return True if a contact is on the parts of its outlines that are meant to touch; None without such parts."""
         del extra
         return None
 
     @property
-    def unmarked(self) -> bool:
+    def lacks_marks(self) -> bool:
         """True for a gear whose marks are measured in the first configuration of an analysis; see `drawn_marks`."""
         return False
 
@@ -211,16 +224,19 @@ class AbstractConstraint(Structured):
         """Return angle_i and angle_j of a gear that meshes at the poses i and j, and its extra coordinates there.
 
         Extra coordinates are chosen near those given.
+
+        Raises:
+            TypeError: it is not a gear.
         """
         raise TypeError(f"{type(self).__name__} has no marks")
 
     @property
     def motions(self) -> list[AbstractMotion]:
-        """The motions that it prescribes, in order."""
+        """Motions that it prescribes, in order."""
         return [x for x in jax.tree.leaves(self, is_leaf=_is_motion) if _is_motion(x)]
 
     def with_motions(self, motions) -> AbstractConstraint:
-        """The same with other motions."""
+        """Return the element with other motions."""
         leaves, tree = jax.tree.flatten(self, is_leaf=_is_motion)
         rest = list(motions)
         return jax.tree.unflatten(tree, [rest.pop(0) if _is_motion(x) else x for x in leaves])
@@ -229,14 +245,14 @@ class AbstractConstraint(Structured):
         """Raise `ValueError` with the reason if a motion asks for something impossible at one of these times."""
 
     def check(self) -> None:
-        """Raise `ValueError` with the reason if the element cannot be used: wrong shapes, numbers not finite, …"""
+        """Raise `ValueError` with the reason if the element cannot be used, as for wrong shapes or numbers not finite."""
         check_fields(self)
         require(getattr(self, "motion", ()) is not None, "motion is missing")
         check_motions(self)
 
 
 class MarkedConstraint(AbstractConstraint):
-    """Gears: bodies that roll on each other. Marks at angle_i on body i and angle_j on body j touch in some position.
+    """Gears: bodies that roll on each other. In some position the marks at angle_i on body i and angle_j on body j touch.
 
     If neither angle is given, the marks are measured in the first configuration of an analysis: there the gears mesh. If
     one is given, the other is zero.
@@ -251,18 +267,14 @@ class MarkedConstraint(AbstractConstraint):
         def angle_j(self) -> Array | None: ...
 
     @property
-    def unmarked(self):
+    def lacks_marks(self):
         return self.angle_i is None and self.angle_j is None
 
     @property
     def marks(self) -> tuple[Any, Any]:
-        """angle_i and angle_j.
-
-        Raises:
-            ValueError: the marks have not been given or measured.
-        """
+        """angle_i and angle_j. If they have not been given or measured, it raises `ValueError`."""
         require(
-            not self.unmarked,
+            not self.lacks_marks,
             "the marks of a gear are not known: give angle_i and angle_j, or use mbs.with_marks(mech, guess)",
         )
         angle_i, angle_j = (0.0 if angle is None else angle for angle in (self.angle_i, self.angle_j))
@@ -279,14 +291,41 @@ class MeasuredConstraint(AbstractConstraint):
 
     @abc.abstractmethod
     def measure(self, i, j) -> Float[Array, ""]:
-        """The quantity for the poses of the two bodies."""
+        """Return the quantity for the poses of the two bodies."""
 
     @abc.abstractmethod
     def prescribed(self, t: Float[Array, ""]) -> Float[Array, ""]:
-        """Its value at a time."""
+        """Return the prescribed value at a time."""
 
     def residual(self, i, j, t):
         return (self.measure(i, j) - self.prescribed(t))[None]
+
+
+class DrivenDistance(MeasuredConstraint):
+    """A squared distance that follows a motion C(t), which must stay positive. A subclass measures it."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def motion(self) -> AbstractMotion: ...
+
+    def prescribed(self, t):
+        # C |C|: −C² if C is negative, so that no configuration satisfies it.
+        distance = self.motion(t)
+        return distance * jnp.abs(distance)
+
+    def check_at(self, times):
+        values = jax.vmap(self.motion)(jax.device_put(times))
+        if not is_concrete(values):  # inside jit even constants are traced
+            return
+        k = int(np.argmax(np.asarray(values) <= 0))
+        got = f"got {float(values[k]):.6g} at t = {float(times[k]):.6g}"
+        require(values[k] > 0, f"the distance must stay positive, {got}")
+
+    def check(self):
+        super().check()
+        if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
+            self.check_at(np.zeros(1, self.motion.value.dtype))
 
 
 def _is_motion(x) -> bool:
@@ -305,20 +344,6 @@ def check_positive(element, *names: str) -> None:
         require(np.all(np.asarray(value) > 0), f"{name} must be positive, got {value}")
 
 
-def check_stays_positive(motion: AbstractMotion, times: Float[np.ndarray, " T"]) -> None:
-    """Raise `ValueError` for a driven distance that is zero or negative at one of these times."""
-    values = jax.vmap(motion)(jax.device_put(times))
-    if not is_concrete(values):  # inside jit even constants are traced
-        return
-    k = int(np.argmax(np.asarray(values) <= 0))
-    require(values[k] > 0, f"the distance must stay positive, got {float(values[k]):.6g} at t = {float(times[k]):.6g}")
-
-
-def distance_squared(distance: Float[Array, ""]) -> Float[Array, ""]:
-    """C |C| of a driven distance C: C², but negative where C is, so that no configuration satisfies it."""
-    return distance * jnp.abs(distance)
-
-
 def check_mass(body) -> None:
     """Raise `ValueError` if the mass of a body is known and not positive, unless a plain 0 was given to its constructor."""
     if not body.weightless:
@@ -332,18 +357,18 @@ def check_not_negative(element, *names: str) -> None:
 
 
 def _known(element, names: Iterable[str]) -> list[tuple[str, Any]]:
-    """Names of fields as a user writes them, and their values, where these are known numbers."""
+    """Return the public names and the values of the fields that are known numbers."""
     values = ((name.removeprefix("_"), getattr(element, name)) for name in names)
     return [(name, value) for name, value in values if value is not None and is_concrete(value)]
 
 
 @contextlib.contextmanager
-def errors_of(what: str, kind: type[ValueError] = ValueError) -> Iterator[None]:
-    """What raises `ValueError` inside says what it is of, as an error of some kind."""
+def errors_of(name: str, error_type: type[ValueError] = ValueError) -> Iterator[None]:
+    """Prefix every `ValueError` raised inside with the name of the element, and raise it as `error_type`."""
     try:
         yield
     except ValueError as error:
-        raise kind(f"{what}: {error}") from None
+        raise error_type(f"{name}: {error}") from None
 
 
 def check_motions(element) -> None:
@@ -355,20 +380,20 @@ def check_motions(element) -> None:
                     part.check()
 
 
-# Packages whose frames lie between the user's line and a constructor.
-BETWEEN = frozenset({"jaxmbs", "equinox", "jaxtyping", "beartype"})
+# Packages whose stack frames are skipped to find the user's line.
+SKIPPED_PACKAGES = frozenset({"jaxmbs", "equinox", "jaxtyping", "beartype"})
 
 
-def renamed(old: str, new: str) -> None:
+def warn_renamed(old: str, new: str) -> None:
     """Warn that an argument or an attribute is used under its old name, in the user's line."""
     frame, depth = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in BETWEEN:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in SKIPPED_PACKAGES:
         frame, depth = frame.f_back, depth + 1
     warnings.warn(f"{old} is deprecated: write {new}", DeprecationWarning, stacklevel=depth)
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> str:
-    """A message for a name that does not exist, with the nearest one that does."""
+    """Return a message for a name that does not exist, with the nearest one that does."""
     names = list(names)
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, names)) or 'none'}"

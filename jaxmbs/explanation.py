@@ -1,4 +1,4 @@
-"""What a mechanism is made into: equations, their sizes, and the code that runs them."""
+"""Explanations of a mechanism: the sizes of its equations, and the code that runs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import Limits, kinematics, motion_without_derivatives
 from jaxmbs.dynamics.methods.explicit import RK4
-from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, Problem
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, ScaledEquations
 from jaxmbs.dynamics.reactions import reactions
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import AbstractConstraint
@@ -26,27 +26,30 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs import Program, ProgramWithFallback, explain_programs
 from jaxmbs.system import equations
-from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.inputs import as_times
+from jaxmbs.system.marks import measure_marks
+from jaxmbs.system.mechanism import Coordinates, Mechanism
 
+# Functions of `equations.PROGRAMS` that take velocities.
 WITH_VELOCITIES = ("acceleration_rhs", "generalized_force")
 
 
 class Explanation(NamedTuple):
-    """What `explain` found; print it.
+    """The result of `explain`; print it.
 
     Attributes:
         path: the code that runs: "straight-line, LLVM", "straight-line, one kernel on the GPU", "straight-line, XLA", or
-            "array code for …: …", with names of functions and the reason; or the first for some and array code for others.
+            "array code for …: …", with names of functions and the reason; or straight-line code for some functions and
+            array code for others.
         operations: scalar operations of one evaluation of each function that is a straight-line program; loop bodies
-            count once. First come Φ, Φ_q, …; then what `simulate` runs: "acceleration" and "step of RK4", or of another
-            method; last "kinematics", if there are at least as many equations as velocities. RK4's four stages are
-            written out for CPUs and are a loop on GPUs.
+            count once. First come Φ, Φ_q, …; then the functions that `simulate` runs: "acceleration" and "step of RK4",
+            or of another method; last "kinematics", if there are at least as many equations as velocities. RK4's four
+            stages are written out for CPUs and are a loop on GPUs.
         coordinates: number of coordinates.
         constraints: number of equations, with those of the drivers.
-        rank: of Φ_q in the assembled configuration.
+        rank: rank of Φ_q in the assembled configuration.
         dof: degrees of freedom without the drivers.
-        pulling: names of contacts of cams that would have to pull in the assembled configuration, so that a real follower
+        pulling: names of cam contacts that would have to pull in the assembled configuration, so that a real follower
             would lift off; at the speed of the drivers, or at rest if these do not determine it.
         outside: names of contacts that are outside of the `part` of their outlines in this configuration, such as a pin
             that has left its slot.
@@ -92,14 +95,15 @@ def explain(
     formulation: AbstractFormulation | None = None,
     simulation: bool = True,
 ) -> Explanation:
-    """How the equations of a mechanism are computed, how large they are, and its degrees of freedom. Print the result.
+    """Explain how the equations of a mechanism are computed, their sizes, and its degrees of freedom. Print the result.
 
     Args:
         mech: the mechanism.
-        guess: the mechanism is assembled near it; rank (with drivers) and degrees of freedom (without) are those
-            found there.
+        guess: the mechanism is assembled near it; rank (with drivers) and degrees of freedom (without) are computed
+            there.
         t: time.
-        method, formulation: as for `simulate`.
+        method: as for `simulate`.
+        formulation: as for `simulate`.
         simulation: count the operations of `simulate` as well.
 
     Returns:
@@ -112,22 +116,22 @@ def explain(
     """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    mech, near = as_drawn(mech, mech.coordinates(guess))
+    mech, near = measure_marks(mech, mech.coordinates(guess))
     start = assemble(mech, near, t)
     q = start.q
     time = as_times(t, q.dtype)
-    # Arrays are made by NumPy: what JAX makes, it compiles first, for each shape.
-    still = jax.device_put(np.zeros(mech.layout.m, q.dtype))
+    # NumPy makes the arrays, because JAX would compile a function for each shape.
+    zero_v = jax.device_put(np.zeros(mech.layout.m, q.dtype))
     report = diagnose(mech, q, t)
     functions: dict[str, tuple[ProgramWithFallback, tuple]] = {
-        name: (function, (mech, q, still, time) if name in WITH_VELOCITIES else (mech, q, time))
+        name: (function, (mech, q, zero_v, time) if name in WITH_VELOCITIES else (mech, q, time))
         for name, function in equations.PROGRAMS.items()
     }
     if reactive_forces(mech) or stateful_forces(mech):
-        # Only a formulation knows them.
+        # They are forces only in the equations of a formulation.
         del functions["generalized_force"]
     if simulation:
-        functions |= _simulation(mech, q, still, time, method, formulation)
+        functions |= _simulation(mech, q, zero_v, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
         march = ProgramWithFallback(partial(motion_without_derivatives, limits=Limits()))
@@ -153,7 +157,7 @@ def explain(
 
 
 def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of contacts that would have to pull, and of contacts outside of the parts of their outlines."""
+    """Return the names of contacts that would have to pull, and of contacts outside of the parts of their outlines."""
     elements = {**mech.constraints, **mech.drivers}.values()
     if all(type(x).push is AbstractConstraint.push and type(x).within is AbstractConstraint.within for x in elements):
         return (), ()
@@ -167,27 +171,27 @@ def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[ProgramWithFallback, tuple]]:
-    """The functions that a simulation evaluates, with arguments for them."""
+    """Return the functions that a simulation evaluates, with arguments for them."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
-    problem = Problem.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
-    equations = problem.equations
+    scaled = ScaledEquations.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
+    equations = scaled.equations
     acceleration = ProgramWithFallback(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
     found: dict[str, tuple[ProgramWithFallback, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}
     if isinstance(method, AbstractFixedStep):
-        state = _zeros(method.start, problem, Motion(x, u, u, problem.rows), t)
-        step = ProgramWithFallback(lambda problem, state, t, h: method.step(problem, state, t, h)[0])
-        found[f"step of {type(method).__name__}"] = step, (problem, state, t, jax.device_put(np.ones((), q.dtype)))
+        carry = _zeros(method.start, scaled, Motion(x, u, u, scaled.rows), t)
+        step = ProgramWithFallback(lambda scaled, carry, t, h: method.step(scaled, carry, t, h)[0])
+        found[f"step of {type(method).__name__}"] = step, (scaled, carry, t, jax.device_put(np.ones((), q.dtype)))
     return found
 
 
 def _zeros(f: Callable, *args):
-    """Zeros of the shapes of what f(*args) gives."""
+    """Return zeros of the shapes of f(*args)."""
     return jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype)), jax.eval_shape(f, *args))
 
 
 def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
-    """Return the kind of code that the functions run as; for those without a program the first reason."""
+    """Return the text of `Explanation.path`."""
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"

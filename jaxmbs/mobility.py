@@ -1,8 +1,7 @@
-"""How a joint lets one body move on another: its relative coordinates, in the plane and in space alike.
+"""The mobility of a joint: the relative coordinates of the body that it carries, in the plane and in space.
 
-Every joint that can carry a body in a tree is: slides along axes of body i from point_i, by s; then a rotation by ρ; then
-body j, with point_j where the slides have led. A joint says which by its `mobility`; everything in relative coordinates,
-positions, velocities, the blocks of the velocity transformation, follows here.
+Every joint that can carry a body in a tree is given by its `mobility`. Positions, velocities and the blocks of the velocity
+transformation in relative coordinates follow from it.
 
 A twist is (v, ω): the velocity of a reference point and the angular velocity, both in the ground frame; in the plane
 (v_x, v_y, ω). A wrench is (F, T), the torque about the same point.
@@ -23,17 +22,19 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.space import Flat, Manifold
 
+# Names of the coordinates of slides, by their number.
 SLIDES = {0: (), 1: ("s",), 2: ("x", "y"), 3: ("x", "y", "z")}
 
 
 class AbstractTurning(eqx.Module):
-    """A rotation with coordinates ρ: of the axes of body j against those of body i.
+    """A rotation with coordinates ρ, of the axes of body j against those of body i.
 
     Attributes:
-        coordinates, velocities: names of ρ, and of the rates w that belong to it.
-        manifold: how they belong together.
-        replaceable: whether it is any rotation, by Euler parameters for which orientation angles can stand.
-        wraps: whether ρ are angles of which `measured` does not know the turns.
+        coordinates: names of ρ.
+        velocities: names of the velocities w.
+        manifold: the relation of ρ and w.
+        replaceable: True for arbitrary rotations by Euler parameters, which orientation angles can replace.
+        wraps: True if ρ are angles, and `coordinates_of` does not count their turns.
     """
 
     coordinates: ClassVar[tuple[str, ...]]
@@ -44,23 +45,23 @@ class AbstractTurning(eqx.Module):
 
     @abc.abstractmethod
     def rotation(self, rho: Float[Array, " n"]) -> Any:
-        """The rotation, as `Pose.turned` takes it: an angle in the plane, Euler parameters in space."""
+        """Return the rotation for `Pose.turned`: an angle in the plane, Euler parameters in space."""
 
     @abc.abstractmethod
     def axes(self, rho: Float[Array, " n"]) -> Float[Array, "s m"]:
-        """H(ρ): the relative angular velocity H w, in the axes of body i."""
+        """Return H(ρ): the relative angular velocity is H w, in the axes of body i."""
 
     def drift(self, rho, w) -> Float[Array, " s"]:
-        """Ḣ w."""
+        """Return Ḣ w."""
         return jax.jvp(lambda rho: self.axes(rho) @ w, (rho,), (self.manifold.rate(rho, w),))[1]
 
     @abc.abstractmethod
-    def measured(self, rotation: Any) -> Float[Array, " n"]:
-        """ρ of a rotation."""
+    def coordinates_of(self, rotation: Any) -> Float[Array, " n"]:
+        """Return ρ of a rotation."""
 
-    def measured_twice(self, rotation: Any) -> Float[Array, " n"]:
-        """ρ of a rotation, of p and −p not the same where these can be told apart: angles in (−2π, 2π]."""
-        return self.measured(rotation)
+    def signed_coordinates_of(self, rotation: Any) -> Float[Array, " n"]:
+        """Return ρ of a rotation; if possible it distinguishes Euler parameters p and −p, with angles in (−2π, 2π]."""
+        return self.coordinates_of(rotation)
 
     @property
     def at_rest(self) -> tuple[float, ...]:
@@ -68,36 +69,39 @@ class AbstractTurning(eqx.Module):
         return (0.0,) * len(self.coordinates)
 
     def of_either_sign(self) -> AbstractTurning:
-        """The same for ρ that is prescribed, with a coordinate at its end that never changes and tells p from −p, where
-        a rotation has both."""
+        """Return a rotation for prescribed ρ, with a constant coordinate at its end that distinguishes p and −p."""
         return self
 
-    def settled(self, rho: Float[Array, " n"], rotation: Any) -> Float[Array, " n"]:
-        """ρ with the sign that a rotation has, prescribed entries as they are."""
+    def with_sign_of(self, rho: Float[Array, " n"], rotation: Any) -> Float[Array, " n"]:
+        """Return ρ with the sign of a rotation; prescribed entries are unchanged."""
         del rotation
         return rho
 
     def singular(self, rho: Float[Array, " n"], w: Float[Array, " m"], h) -> Bool[Array, ""] | None:
-        """Whether ρ is where some angular velocities need infinite rates, or so near that steps of length h do not resolve
-        what happens there; None where there is no such place."""
+        """Return True if some angular velocities need infinite rates at ρ, or nearly, so that steps h are too long there.
+
+        None for rotations that are never singular.
+        """
         del rho, w, h
         return None
 
 
-class Given(NamedTuple):
-    """What is known of relative coordinates at some time: values, rates and second rates."""
+class PrescribedCoordinates(NamedTuple):
+    """Relative coordinates that are prescribed, at some time: values, rates and second rates, each (k,)."""
 
     x: Float[Array, " k"]
     v: Float[Array, " k"]
     a: Float[Array, " k"]
 
 
-class Motion(NamedTuple):
-    """A body in motion, or a frame on it.
+class FrameMotion(NamedTuple):
+    """The motion of a body, or of a frame on it.
 
     Attributes:
-        pose: where it is. point: the reference point of its twists, in the ground frame.
-        twist: its velocity. drift: its acceleration (v̇, ω̇) as far as it is not R θ̈; that is Ṙ θ̇.
+        pose: its pose.
+        point: the reference point of its twists, in the ground frame.
+        twist: its velocity (v, ω).
+        drift: its acceleration (v̇, ω̇) without R θ̈, that is Ṙ θ̇.
     """
 
     pose: Any
@@ -109,15 +113,18 @@ class Motion(NamedTuple):
 class Mobility(eqx.Module):
     """The relative coordinates θ = (s, ρ) of a joint.
 
+    Starting from point_i on body i, slides by s lead along axes of body i, then follows a rotation by ρ; body j has its
+    point_j there.
+
     Args:
         point_i, point_j: in the body frames.
         slides: (d, k), its columns are the axes of the slides in body i.
         turning: the rotation, None if there is none.
-        lead: advance along the one slide for a unit of ρ, where the slide has no coordinate of its own, as in a screw.
-        neutral: the rotation of body j against body i where s and ρ vanish, as `Pose.turned` takes it; None for none.
-        held: a rotation without velocities, where the joint holds body j at one of several angles.
-        motions: for each coordinate the motion that prescribes it, None where it is unknown; () where all are unknown. Only
-            slides and angles can be known. What is known is none of the θ below: it comes as `Given`.
+        lead: advance along the one slide for a unit of ρ, if the slide has no coordinate of its own, as in a screw.
+        neutral: the rotation of body j against body i if s and ρ vanish, as for `Pose.turned`; None for no rotation.
+        held: a rotation without velocities, for a joint that holds body j at one of several angles.
+        motions: for each coordinate the motion that prescribes it, None if it is unknown; () if all are unknown. Only
+            slides and angles can be prescribed. They are not in θ, but in `PrescribedCoordinates`.
     """
 
     point_i: Array
@@ -130,19 +137,19 @@ class Mobility(eqx.Module):
     motions: tuple[AbstractMotion | None, ...] = ()
 
     def at_any_angle(self) -> Mobility:
-        """The same with the angle at which the joint holds body j among its coordinates."""
+        """Return the mobility with the angle at which the joint holds body j as a coordinate."""
         if self.held is None:
             return self
         return dataclasses.replace(self, turning=self.held, held=None)
 
-    def guided(self, index: int, motion: AbstractMotion) -> Mobility:
-        """The same with one of all its coordinates prescribed."""
+    def with_motion(self, index: int, motion: AbstractMotion) -> Mobility:
+        """Return the mobility with one more coordinate prescribed, by its index among all coordinates."""
         motions = [*self.motions, *[None] * (index + 1 - len(self.motions))]
         motions[index] = motion
         return dataclasses.replace(self, motions=tuple(motions))
 
     def of_either_sign(self) -> Mobility:
-        """The same with a sign among its coordinates if all of its rotation is prescribed; see `AbstractTurning`."""
+        """Return the mobility with a sign as a coordinate if all of its rotation is prescribed; see `AbstractTurning`."""
         angles = () if self.turning is None else self.turning.coordinates
         prescribed = all(self._free_slides + k in self.known for k in range(len(angles)))
         if self.turning is None or not angles or not prescribed:
@@ -151,25 +158,26 @@ class Mobility(eqx.Module):
 
     @property
     def _free_slides(self) -> int:
+        """Number of slides with a coordinate of their own."""
         return 0 if self.slides is None or self.lead is not None else self.slides.shape[1]
 
     @property
     def lone_slide(self) -> bool:
-        """Whether an unknown slide is all that there is, but for an angle at which the joint holds body j."""
+        """True if the only velocity is that of a slide, and no coordinate is prescribed."""
         return self._free_slides == 1 and len(self._velocities) == 1 and not self.known
 
     @property
     def first_angle(self) -> int:
-        """Where ρ begins among all coordinates."""
+        """Index of the first entry of ρ among all coordinates."""
         return self._free_slides
 
     @property
     def known(self) -> tuple[int, ...]:
-        """Which of all coordinates are prescribed."""
+        """Indices of the prescribed coordinates among all coordinates."""
         return tuple(k for k, motion in enumerate(self.motions) if motion is not None)
 
     def _unknown(self, entries: tuple) -> tuple:
-        """Those of some things of all coordinates, or of all velocities, that are not prescribed."""
+        """Return the entries, one for each of all coordinates or velocities, that are not prescribed."""
         return tuple(entry for k, entry in enumerate(entries) if k not in self.known)
 
     @property
@@ -183,50 +191,52 @@ class Mobility(eqx.Module):
 
     @property
     def velocities(self) -> tuple[str, ...]:
-        """Names of θ̇: those of θ where it is their rate."""
+        """Names of θ̇; for angles and slides those of θ."""
         return self._unknown(self._velocities)
 
     @property
     def angular(self) -> tuple[bool, ...]:
-        """Which velocities are rates of angles."""
+        """True for each velocity that is the rate of an angle."""
         return self._unknown(tuple(k >= self._free_slides for k in range(len(self._velocities))))
 
     @property
     def manifold(self) -> type[Manifold]:
-        """That of ρ; s is flat."""
+        """Manifold of ρ; s is flat."""
         return Flat if self.turning is None else self.turning.manifold
 
     @property
     def at_rest(self) -> tuple[float, ...]:
-        """θ of no displacement."""
+        """θ without displacement."""
         return self._unknown((0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest))
 
-    def given(self, t: Float[Array, ""]) -> Given | None:
-        """What is known at a time; None where nothing is."""
+    def given(self, t: Float[Array, ""]) -> PrescribedCoordinates | None:
+        """Return the prescribed coordinates at a time; None if there are none."""
         if not self.known:
             return None
         values = lambda t: jnp.stack([self.motions[k](t) for k in self.known])
         rates = lambda t: jax.jvp(values, (t,), (jnp.ones_like(t),))
         (x, v), (_, a) = jax.jvp(rates, (t,), (jnp.ones_like(t),))
-        return Given(x, v, a)
+        return PrescribedCoordinates(x, v, a)
 
     def _whole(self, unknown, known):
-        """All coordinates, or all velocities."""
+        """Return all coordinates, or all velocities, from the unknown and the prescribed ones."""
         count = unknown.shape[0] + len(self.known)
         rest = [k for k in range(count) if k not in self.known]
         order = np.argsort([*rest, *self.known])
         return jnp.concatenate([unknown, known.astype(unknown.dtype)])[order]
 
-    def singular(self, theta, rate, given: Given | None, h) -> Bool[Array, ""] | None:
-        """See `AbstractTurning.singular`."""
+    def singular(self, theta, rate, given: PrescribedCoordinates | None, h) -> Bool[Array, ""] | None:
+        """Return `AbstractTurning.singular` of the rotation."""
         if given is not None:
             theta, rate = self._whole(theta, given.x), self._whole(rate, given.v)
         turns = slice(self._free_slides, None)
         return None if self.turning is None else self.turning.singular(theta[turns], rate[turns], h)
 
     def _inner(self, pose, theta, reverse: bool):
-        """The frame on body i at point_i, the rotation, and the displacement in the ground frame; from the pose of body i,
-        or in `reverse` that of body j."""
+        """Return the frame on body i at point_i, the rotation, and the displacement in the ground frame.
+
+        `pose` is that of body i, or in `reverse` that of body j.
+        """
         rotation = None if self.turning is None else self.turning.rotation(theta[self._free_slides :])
         if reverse:
             inner = pose.moved(pose.direction(self.point_j)).unturned(self.neutral).unturned(rotation)
@@ -238,53 +248,55 @@ class Mobility(eqx.Module):
         return inner, rotation, shift
 
     def _advance(self, theta):
-        # In a screw the angle is first, the sign that may follow it does not count.
+        # In a screw the angle comes first; a sign that may follow it is not used.
         return theta[: self._free_slides] if self.lead is None else self.lead * theta[:1]
 
-    def place(self, pose, theta, given: Given | None = None, *, reverse: bool = False):
-        """The pose of body j on body i with this pose; in `reverse` that of body i on body j."""
+    def place(self, pose, theta, given: PrescribedCoordinates | None = None, *, reverse: bool = False):
+        """Return the pose of body j on body i with this pose; in `reverse` that of body i on body j."""
         theta = theta if given is None else self._whole(theta, given.x)
         inner, rotation, shift = self._inner(pose, theta, reverse)
         if reverse:
             return inner.moved(-inner.direction(self.point_i))
         return self._outer(inner, rotation, shift)[0]
 
-    def measure(self, i, j, given: Given | None = None, *, twice: bool = False) -> Float[Array, " n"]:
-        """θ of two poses, which need not satisfy the joint: components that it does not have are left out. Angles in
-        (−π, π], or as by `measured_twice`; but that of a screw has all its turns."""
-        measured, rotation = self._measure(i, j, twice)
+    def measure(self, i, j, given: PrescribedCoordinates | None = None, *, twice: bool = False) -> Float[Array, " n"]:
+        """Return θ of two poses, which need not satisfy the joint: displacements that it does not allow are left out.
+
+        Angles are in (−π, π], or with `twice` those of `signed_coordinates_of`; the angle of a screw has all its turns.
+        """
+        theta, rotation = self._measure(i, j, twice)
         if not self.known:
-            return measured
-        rest = np.array([k for k in range(measured.shape[0]) if k not in self.known], int)
+            return theta
+        rest = np.array([k for k in range(theta.shape[0]) if k not in self.known], int)
         if self.turning is not None and given is not None:
-            s, rho = jnp.split(self._whole(measured[rest], given.x), [self._free_slides])
-            measured = jnp.concatenate([s, self.turning.settled(rho, rotation)])
-        return measured[rest]
+            s, rho = jnp.split(self._whole(theta[rest], given.x), [self._free_slides])
+            theta = jnp.concatenate([s, self.turning.with_sign_of(rho, rotation)])
+        return theta[rest]
 
     @property
     def slide_names(self) -> tuple[str, ...]:
-        """Names of all of its slides, that of a screw with them."""
+        """Names of all slides, including that of a screw."""
         return SLIDES[0 if self.slides is None else self.slides.shape[1]]
 
     @property
     def angle_names(self) -> tuple[str, ...]:
-        """Names of all of its angles; Euler parameters are none."""
+        """Names of all angles; Euler parameters are not angles."""
         return () if self.turning is None or self.turning.manifold is not Flat else self.turning.coordinates
 
     @property
     def wraps(self) -> bool:
-        """Whether `seen` does not know the turns of its angles."""
+        """True if `slides_and_angles` does not count the turns of the angles."""
         return self.turning is not None and self.turning.wraps and self.lead is None
 
-    def seen(self, i, j) -> Float[Array, " n"]:
-        """All of its slides and then its angles, as they are between two poses, whatever is known of them."""
+    def slides_and_angles(self, i, j) -> Float[Array, " n"]:
+        """Return all slides and then all angles between two poses, also those that are prescribed."""
         theta, _ = self._measure(i, j, twice=False)
         slides = len(self.slide_names)
         s = theta[:slides] if self.lead is None else self.lead * theta[:slides]
         return jnp.concatenate([s, theta[self._free_slides :][: len(self.angle_names)]])
 
     def _measure(self, i, j, twice: bool):
-        """All coordinates, and the rotation."""
+        """Return all coordinates, and the rotation."""
         inner = i.moved(i.direction(self.point_i))
         shift = inner.components(j.point(self.point_j) - inner.r)
         s = jnp.zeros(0, shift.dtype) if self.slides is None else self.slides.T @ shift
@@ -292,21 +304,20 @@ class Mobility(eqx.Module):
             return s, None
         rotation = inner.rotation_to(j.unturned(self.neutral))
         if self.lead is not None:
-            angle = self.turning.measured(rotation)
+            angle = self.turning.coordinates_of(rotation)
             turns = jnp.round((s / self.lead - angle) / (2 * jnp.pi))
             return angle + 2 * jnp.pi * jax.lax.stop_gradient(turns), rotation
-        measured = self.turning.measured_twice if twice else self.turning.measured
+        measured = self.turning.signed_coordinates_of if twice else self.turning.coordinates_of
         return jnp.concatenate([s, measured(rotation)]), rotation
 
     def carry(
-        self, body: Motion, theta, rate, given: Given | None = None, *, reverse: bool = False
-    ) -> tuple[Motion, Float[Array, "k m"]]:
-        """The motion of body j on body i, or in `reverse` of i on j, and its twist for each unit of θ̇.
+        self, body: FrameMotion, theta, rate, given: PrescribedCoordinates | None = None, *, reverse: bool = False
+    ) -> tuple[FrameMotion, Float[Array, "k m"]]:
+        """Return the motion of body j on body i, or in `reverse` of i on j, and its twists (k, m) by unit rates θ̇.
 
-        Second rates of what is known count in the drift.
-
-        The reference point of the carried body is its own end of the joint. With δ the displacement by the slides, ν its
-        rate in body i, and ω_r the relative angular velocity: v_j = v_i + ω_i × δ + ν, ω_j = ω_i + ω_r,
+        The drift includes second rates of prescribed coordinates. The reference point of the carried body is its own
+        point of the joint. With δ the displacement by the slides, ν its rate in body i, and ω_r the relative angular
+        velocity: v_j = v_i + ω_i × δ + ν, ω_j = ω_i + ω_r,
         v̇_j = v̇_i + ω̇_i × δ + ω_i × (ω_i × δ) + 2 ω_i × ν + …, ω̇_j = ω̇_i + ω_i × ω_r + ….
         """
         if given is None:
@@ -317,7 +328,8 @@ class Mobility(eqx.Module):
         drift = motion.drift + columns[:, known] @ given.a.astype(columns.dtype)
         return motion._replace(drift=drift), columns[:, rest]
 
-    def _carry(self, body: Motion, theta, rate, reverse: bool):
+    def _carry(self, body: FrameMotion, theta, rate, reverse: bool):
+        """Return the results of `carry` for all coordinates."""
         pose = body.pose
         inner, rotation, shift = self._inner(pose, theta, reverse)
         linear, angular = self._relative_axes(inner, theta, rate.dtype)
@@ -325,7 +337,7 @@ class Mobility(eqx.Module):
         drift = self._spin_drift(inner, theta, rate)
         delta = jnp.zeros_like(sliding) if shift is None else shift
 
-        # The end of the joint on the body that carries, with the motion of that body.
+        # The point of the joint on the body that carries, with the motion of that body.
         arm = pose.direction(self.point_j if reverse else self.point_i) + (pose.r - body.point)
         d = sliding.shape[0]
         omega, omega_dot = body.twist[d:], body.drift[d:]
@@ -345,16 +357,16 @@ class Mobility(eqx.Module):
             omega = omega + spin
             placed, point = self._outer(inner, rotation, shift)
             columns = jnp.concatenate([linear, angular])
-        return Motion(placed, point, jnp.concatenate([v, omega]), jnp.concatenate([v_dot, omega_dot])), columns
+        return FrameMotion(placed, point, jnp.concatenate([v, omega]), jnp.concatenate([v_dot, omega_dot])), columns
 
     def _outer(self, inner, rotation, shift):
-        """The pose of body j, and its end of the joint."""
+        """Return the pose of body j, and its point of the joint in the ground frame."""
         outer = inner if shift is None else inner.moved(shift)
         body = outer.turned(rotation).turned(self.neutral)
         return body.moved(-body.direction(self.point_j)), outer.r
 
     def _relative_axes(self, inner, theta, dtype):
-        """Velocity and angular velocity relative to body i by unit rates, in the ground frame."""
+        """Return velocities (d, m) and angular velocities (s, m) relative to body i by unit rates, in the ground frame."""
         d, s, free = inner.dimension, inner.spins, self._free_slides
         slide = jnp.zeros((d, 0), dtype) if self.slides is None else inner.directions(self.slides)
         turn = jnp.zeros((s, 0), dtype)
@@ -368,6 +380,7 @@ class Mobility(eqx.Module):
         )
 
     def _spin_drift(self, inner, theta, rate):
+        """Return Ḣ w in the ground frame."""
         if self.turning is None:
             return jnp.zeros(inner.spins, rate.dtype)
         free = self._free_slides
@@ -375,5 +388,5 @@ class Mobility(eqx.Module):
 
 
 def _centripetal(pose, omega, arm, rate=0.0):
-    """ω × (ω × arm) + 2 ω × rate."""
+    """Return ω × (ω × arm) + 2 ω × rate."""
     return pose.lever(pose.lever(arm) @ omega + 2 * rate) @ omega

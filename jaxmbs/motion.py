@@ -20,7 +20,7 @@ from jaxmbs.numerics.curves import cubic_spline
 
 
 class AbstractMotion(eqx.Module):
-    """A function of time C(t) with parameters. A subclass gives the value, twice continuously differentiable.
+    """A function of time C(t) with parameters, twice continuously differentiable. A subclass defines `__call__`.
 
     Examples:
         >>> class Square(mbs.motion.AbstractMotion):
@@ -32,7 +32,7 @@ class AbstractMotion(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, t: Float[Array, ""]) -> Float[Array, ""]:
-        """C at a time."""
+        """Return C at a time."""
 
     def check(self) -> None:
         """Raise `ValueError` if the parameters are unusable."""
@@ -40,7 +40,7 @@ class AbstractMotion(eqx.Module):
 
 
 class Constant(AbstractMotion):
-    """C(t) = value.
+    """A constant: C(t) = value.
 
     Args:
         value: a number; an angle in radians.
@@ -57,7 +57,7 @@ class Constant(AbstractMotion):
 
 
 class Ramp(AbstractMotion):
-    """C(t) = start + rate·t.
+    """A ramp: C(t) = start + rate·t.
 
     Args:
         rate: Ċ, per unit of time.
@@ -76,12 +76,12 @@ class Ramp(AbstractMotion):
 
 
 class Shifted(AbstractMotion):
-    """C(t) = scale·motion(t) + offset.
+    """Another motion, scaled and shifted: C(t) = scale·motion(t) + offset.
 
     Args:
         motion: another motion.
-        scale: its factor.
-        offset: what is added.
+        scale: factor of the motion.
+        offset: in units of C.
 
     Examples:
         >>> print(mbs.motion.Shifted(mbs.motion.Ramp(1.0), scale=-2.0, offset=1.0)(3.0))
@@ -97,7 +97,7 @@ class Shifted(AbstractMotion):
 
 
 class Polynomial(AbstractMotion):
-    """C(t) = c₀ + c₁ t + c₂ t² + …
+    """A polynomial: C(t) = c₀ + c₁ t + c₂ t² + ….
 
     Args:
         coefficients: (n,), in rising order.
@@ -117,7 +117,7 @@ class Polynomial(AbstractMotion):
 
 
 class Harmonic(AbstractMotion):
-    """C(t) = offset + amplitude·sin(frequency·t + phase).
+    """A harmonic motion: C(t) = offset + amplitude·sin(frequency·t + phase).
 
     Args:
         amplitude: largest distance from the offset.
@@ -140,7 +140,7 @@ class Harmonic(AbstractMotion):
 
 
 class Spline(AbstractMotion):
-    """C(t) through given values: a C² cubic spline with not-a-knot ends.
+    """A motion through given values: C(t) is a C² cubic spline with not-a-knot ends.
 
     Args:
         times: (n,), increasing, at least two.
@@ -170,7 +170,9 @@ class Spline(AbstractMotion):
 
 
 class Function(AbstractMotion):
-    """C(t) = f(t). Numbers and JAX arrays that `f` closes over are differentiated too; NumPy arrays are constants.
+    """A function of time, C(t) = f(t).
+
+    Numbers and JAX arrays that `f` closes over are differentiated too; NumPy arrays are constants.
 
     Args:
         f: a function of time, written in jax.numpy.
@@ -193,11 +195,14 @@ class Function(AbstractMotion):
 
 
 def as_motion(x: Any) -> AbstractMotion | None:
-    """The motion that an argument stands for. None stays None, for a check to name it.
+    """Return an argument as a motion. None is returned unchanged; the element's check reports it.
 
     Args:
-        x: a motion, taken as it is; a number, which becomes a `Constant`; or a function of time, which becomes a
-            `Function`.
+        x: a motion, which is returned unchanged; a number, which becomes a `Constant`; or a function of time, which
+            becomes a `Function`.
+
+    Returns:
+        The motion.
 
     Examples:
         >>> print(mbs.motion.as_motion(2.0)(10.0))
@@ -209,7 +214,13 @@ def as_motion(x: Any) -> AbstractMotion | None:
 
 
 def motion_field(**kwargs: Any) -> Any:
-    """A dataclass field of an element that holds a motion. Numbers and functions of time become one.
+    """Return a dataclass field for a motion. Numbers and functions of time are converted by `as_motion`.
+
+    Args:
+        **kwargs: see `equinox.field`.
+
+    Returns:
+        The field.
 
     Examples:
         >>> class Stop(planar.AbsoluteX):

@@ -1,7 +1,7 @@
-"""What bodies and joints do: points of a body with their velocities, angles and slides of a joint with their rates.
+"""Motion of bodies and joints: points of a body with their velocities, angles and slides of a joint with their rates.
 
-Those of a joint are the relative coordinates of its own `mobility`, with its sign and its zero, measured between the
-bodies: as forces see them at one time, and in trajectories over time.
+Angles and slides are the relative coordinates of the joint's own `mobility`, with its sign and its zero, measured between
+the bodies: at one time for forces, and over time in trajectories.
 """
 
 from __future__ import annotations
@@ -18,46 +18,43 @@ from jaxmbs.element import AbstractConstraint, unknown
 
 
 class BodyMotion(NamedTuple):
-    """A body in motion, as forces see it; all vectors are in the ground frame.
+    """The motion of a body at one time; all vectors are in the ground frame.
 
     Attributes:
-        pose: its pose. v: its velocities, as in the v of the mechanism.
+        pose: its pose.
+        v: its velocities, its part of the v of the mechanism.
     """
 
     pose: Any
     v: Float[Array, " k"]
 
     def point(self, s=None) -> Float[Array, " d"]:
-        """The point with body coordinates s, its origin unless given."""
+        """Return the point with body coordinates s, the origin unless given."""
         return self.pose.point(self._point(s))
 
     def velocity(self, s=None) -> Float[Array, " d"]:
-        """The velocity of that point."""
+        """Return the velocity of the point with body coordinates s, the origin unless given."""
         return self.pose.velocity(self._point(s), self.v)
 
     def direction(self, u) -> Float[Array, " d"]:
-        """The vector with body components u."""
+        """Return the vector with body components u."""
         return self.pose.direction(jnp.asarray(u, self.v.dtype))
 
     @property
     def rotation(self) -> Float[Array, "d d"]:
-        """The rotation matrix, whose columns are the body's axes."""
+        """Rotation matrix, whose columns are the body's axes."""
         return self.pose.a
 
     @property
     def angle(self) -> Float[Array, ""]:
-        """Its angle φ, in the plane.
-
-        Raises:
-            ValueError: in space, where there is none.
-        """
+        """Angle φ in the plane, in radians. In space it raises `ValueError`."""
         if self.pose.dimension == 3:
             raise ValueError("a body of space has no angle: use .rotation, or the angle of a joint")
         return self.pose.phi
 
     @property
     def angular_velocity(self) -> Float[Array, "..."]:
-        """φ̇ in the plane, the vector ω in space, in the ground frame."""
+        """φ̇ in the plane; in space the vector ω in the ground frame."""
         spin = self.pose.to_ground(self.v)[self.pose.dimension :]
         return spin[0] if self.pose.spins == 1 else spin
 
@@ -66,11 +63,14 @@ class BodyMotion(NamedTuple):
 
 
 class Coordinates(NamedTuple):
-    """Names of what a joint has.
+    """Names of the slides and angles of a joint.
 
     Attributes:
-        joint: the joint, for messages. slides, angles: names. chosen: one of them, None where none was named.
-        wraps: whether turns of the angles are not known by themselves.
+        joint: name and type of the joint, for messages.
+        slides: names of the slides.
+        angles: names of the angles.
+        chosen: one of these names, or None.
+        wraps: True if the angles do not count turns.
     """
 
     joint: str
@@ -79,8 +79,8 @@ class Coordinates(NamedTuple):
     chosen: str | None
     wraps: bool
 
-    def place(self, kind: str) -> int:
-        """Where the "slide" or the "angle" stands that is asked for.
+    def index(self, kind: str) -> int:
+        """Return the index of the chosen "slide" or "angle" among slides and angles.
 
         Raises:
             ValueError: there is none, or several of which none was named.
@@ -88,7 +88,7 @@ class Coordinates(NamedTuple):
         of_kind = {"slide": self.slides, "angle": self.angles}
         names = of_kind[kind]
         if not names:
-            others = [f"the {what} {name!r}" for what, names in of_kind.items() for name in names]
+            others = [f"the {other} {name!r}" for other, names in of_kind.items() for name in names]
             raise ValueError(f"{self.joint} has no {kind}; it has {' and '.join(others) or 'no slide either'}")
         if self.chosen not in names and len(names) > 1:
             known = ", ".join(map(repr, names))
@@ -96,8 +96,8 @@ class Coordinates(NamedTuple):
         chosen = names.index(self.chosen) if self.chosen in names else 0
         return chosen + (len(self.slides) if kind == "angle" else 0)
 
-    def only(self) -> int:
-        """Where the one coordinate stands that is asked for, or the only one that there is.
+    def single_index(self) -> int:
+        """Return the index of the chosen coordinate, or of the only one, among slides and angles.
 
         Raises:
             ValueError: there is none, or several of which none was named.
@@ -112,23 +112,20 @@ class Coordinates(NamedTuple):
 
 
 class JointMotion(eqx.Module):
-    """Angle and slide of a joint with their derivatives in time: (*batch, T) in a trajectory, numbers as a force sees
-    them.
+    """Angle and slide of a joint with their derivatives: (*batch, T) in a trajectory, single numbers in a `State`.
 
     `angle`, `rate`, `acceleration` are those of the angle of body j against body i about the joint's axis; `slide`,
     `slide_rate`, `slide_acceleration` those of point_j from point_i along the axis. Zeros are those of
-    `JointCoordinates`. In the plane the angle of a pin is φ_j − φ_i; in space it is zero where the two joint
-    frames coincide. For a joint with several angles or slides say which one: `run.joint("cross",
-    "alpha")`. Of the three angles of a `RelativeJoint` the second one is in [−π/2, π/2].
+    `JointCoordinates`. In the plane the angle of a pin is φ_j − φ_i; in space it is zero if the two joint frames
+    coincide. For a joint with several angles or slides name one: `run.joint("cross", "alpha")`. Of the three angles of a
+    `RelativeJoint` the second one is in [−π/2, π/2]. Reading an angle or a slide that the joint does not have, or one of
+    several without a name, raises `ValueError`.
 
     Attributes:
         of: names of the joint's slides and angles.
         values: (*batch, k), slides, then angles.
         rates: (*batch, k), their rates.
-        accelerations: (*batch, k), their second rates; None as a force sees them.
-
-    Raises:
-        ValueError: the joint has no angle, or no slide, or several of which none was named.
+        accelerations: (*batch, k), their second rates; None in a `State`.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
@@ -145,43 +142,43 @@ class JointMotion(eqx.Module):
 
     @property
     def angle(self) -> Float[Array, "*batch"]:
-        """In radians. Continuous over a trajectory; as a force sees it in (−π, π] in space, with all turns in the plane."""
-        return self.values[..., self.of.place("angle")]
+        """Angle in radians. Continuous in a trajectory; in a `State` with all turns in the plane, in (−π, π] in space."""
+        return self.values[..., self.of.index("angle")]
 
     @property
     def rate(self) -> Float[Array, "*batch"]:
         """Rate of the angle."""
-        return self.rates[..., self.of.place("angle")]
+        return self.rates[..., self.of.index("angle")]
 
     @property
     def acceleration(self) -> Float[Array, "*batch"]:
         """Second rate of the angle."""
-        return self._second[..., self.of.place("angle")]
+        return self._second[..., self.of.index("angle")]
 
     @property
     def slide(self) -> Float[Array, "*batch"]:
-        """A length, positive along the axis."""
-        return self.values[..., self.of.place("slide")]
+        """Slide, a length, positive along the axis."""
+        return self.values[..., self.of.index("slide")]
 
     @property
     def slide_rate(self) -> Float[Array, "*batch"]:
         """Rate of the slide."""
-        return self.rates[..., self.of.place("slide")]
+        return self.rates[..., self.of.index("slide")]
 
     @property
     def slide_acceleration(self) -> Float[Array, "*batch"]:
         """Second rate of the slide."""
-        return self._second[..., self.of.place("slide")]
+        return self._second[..., self.of.index("slide")]
 
     @property
     def _second(self):
         if self.accelerations is None:
-            raise ValueError(f"{self.of.joint}: a force does not know accelerations; they follow from it")
+            raise ValueError(f"{self.of.joint}: a force cannot use accelerations, because they depend on it")
         return self.accelerations
 
 
 def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen: str | None) -> Coordinates:
-    """What the joint of this name has.
+    """Return the names of the slides and angles of a joint.
 
     Raises:
         ValueError: an unknown name, what is not a joint, or a coordinate that the joint does not have.
@@ -200,33 +197,35 @@ def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen
     return Coordinates(label, slides, angles, chosen, mobility.wraps)
 
 
-def measured(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) -> list[Float[Array, " k"]]:
-    """Slides and angles of a joint, their rates, and second rates if accelerations are known.
+def measure_joint(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) -> list[Float[Array, " k"]]:
+    """Return the slides and angles (k,) of a joint, their rates, and second rates if accelerations are given.
 
-    kind: the class of the bodies. i, j: coordinates and velocities of the two bodies, and accelerations.
+    `kind` is the class of the bodies; `i` and `j` are coordinates, velocities and, if known, accelerations of the bodies.
     """
     mobility = element.mobility
-    seen = lambda x_i, x_j: mobility.seen(kind.pose(x_i), kind.pose(x_j))
+    value = lambda x_i, x_j: mobility.slides_and_angles(kind.pose(x_i), kind.pose(x_j))
 
-    def moving(x_i, x_j, v_i, v_j):
-        return jax.jvp(seen, (x_i, x_j), (kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j)))
+    def value_and_rate(x_i, x_j, v_i, v_j):
+        return jax.jvp(value, (x_i, x_j), (kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j)))
 
     state = tuple(pair for both in zip(i[:2], j[:2], strict=True) for pair in both)
     if len(i) == 2:
-        return list(moving(*state))
+        return list(value_and_rate(*state))
     rates = (*(kind.manifold.rate(x, v) for x, v in ((i[0], i[1]), (j[0], j[1]))), i[2], j[2])
-    (values, rate), (_, second) = jax.jvp(moving, state, rates)
+    (values, rate), (_, second) = jax.jvp(value_and_rate, state, rates)
     return [values, rate, second]
 
 
-def unwrapped(
+def unwrap(
     angles: Float[Array, "*batch T k"],
     rates: Float[Array, "*batch T k"],
     t: Float[Array, "*batch T"],
     good: Bool[Array, "*batch T"],
 ) -> Float[Array, "*batch T k"]:
-    """Angles without jumps of 2π: each change in time is that turn of it which comes closest to what the rates predict by
-    the trapezoidal rule. Where a state is not `good` the angle is the last one."""
+    """Return angles without jumps of 2π: full turns are added so that each change is nearest to the integral of the rate.
+
+    The integral is that of the trapezoidal rule. No turns are added between states that are not `good`.
+    """
     predicted = (rates[..., 1:, :] + rates[..., :-1, :]) / 2 * jnp.diff(t)[..., None]
     turns = jnp.round((predicted - jnp.diff(angles, axis=-2)) / (2 * jnp.pi))
     known = (good[..., 1:] & good[..., :-1])[..., None] & jnp.isfinite(turns)

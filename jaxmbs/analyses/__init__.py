@@ -1,1 +1,1 @@
-"""What is computed from a mechanism: assembly, kinematics, diagnosis, singular configurations, design sensitivities."""
+"""Analyses of a mechanism: assembly, kinematics, diagnosis, singular configurations, design sensitivities."""

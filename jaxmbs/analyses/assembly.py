@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.arrays import finite
 from jaxmbs.numerics.nearest import differentiable_nearest_root, nearest_root
@@ -17,11 +18,11 @@ from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, gap_limit
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs import ProgramWithFallback
+from jaxmbs.system.broadcast_tree import BroadcastTree
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.failure import Failures, failures
-from jaxmbs.system.kept import Kept
-from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
+from jaxmbs.system.inputs import analysis_inputs
+from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.summary import batch, number, statuses
 
 
@@ -29,10 +30,10 @@ class Assembly(eqx.Module):
     """An assembled configuration.
 
     Attributes:
-        q: (n,), the configuration; where it could not be assembled, the one that comes closest.
+        q: (n,), the configuration; if assembly fails, the one with the smallest gaps found.
         status: CONVERGED, NOT_ASSEMBLED, NON_FINITE, or SINGULAR where q satisfies Φ = 0 but the nearest configuration is
             not unique.
-        residual: max |Φ_k| at q.
+        residual: max |Φ_k| at q, in units of the mechanism.
         t: time.
         mechanism: the constraints and drivers, which `explain_failure` needs.
 
@@ -46,7 +47,7 @@ class Assembly(eqx.Module):
     status: Int[Array, ""]
     residual: Float[Array, ""]
     t: Float[Array, ""]
-    mechanism: Kept | None
+    mechanism: BroadcastTree | None
 
     def __repr__(self) -> str:
         shape = np.shape(self.q)
@@ -54,11 +55,7 @@ class Assembly(eqx.Module):
         return f"Assembly({'; '.join([*parts, number('residual', self.residual), statuses(self.status)])})"
 
     def explain_failure(self) -> Failures:
-        """What failed, as text: `print(assembly.explain_failure())`; see `Failures`.
-
-        Raises:
-            ValueError: inside a transformation, where nothing is known yet.
-        """
+        """Explain a failure: `print(assembly.explain_failure())`; see `Failures`. It raises `ValueError` inside jit."""
         q = self.q[..., None, :]
         return failures(self.t[..., None], q, q, q, self.status[..., None], self.mechanism)
 
@@ -72,7 +69,7 @@ def assemble(
     tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Assembly:
-    """Find the configuration q with Φ(q, t) = 0 that is nearest to a guess.
+    """Find the configuration q with Φ(q, t) = 0 that is nearest to a guess. An unknown name raises `ValueError`.
 
     q minimises ½ yᵀy, where q = guess ⊕ y: y has the displacements of the bodies divided by the size of the mechanism
     (see `Mechanism.size`) and the vectors of their rotations in radians. Drivers count as constraints. Coordinates in
@@ -98,49 +95,40 @@ def assemble(
     Returns:
         `.q`, `.status` and `.residual`; see `Assembly`.
 
-    Raises:
-        ValueError: an unknown name in `hold`.
-
     Examples:
         >>> rough = {"crank": (0, 0, 1.5), "rod": (0, 1, -0.5), "slider": (1.7, 0, 0)}
         >>> assembly = mbs.assemble(mech, rough, t=jnp.pi / 2)
         >>> print(assembly.status, assembly.q[6].round(6))  # x of the slider: √3
         0 1.732051
     """
-    near, at = _common(mech, guess, t)
-    check_motions_at(mech, at)
-    mech, near = as_drawn(mech, near)
-    found = assembled_configuration(mech, near, at, tuple(mech.layout.index(name) for name in hold), float(tolerance))
-    result = Assembly(*found, at, Kept(mech.geometry, ()))
+    mech, q, t = analysis_inputs(mech, guess, t)
+    held = tuple(mech.layout.index(name) for name in hold)
+    result = Assembly(*assembled_configuration(mech, q, t, held, float(tolerance)), t, BroadcastTree(mech.geometry, ()))
     if throw:
         check_known(result)
         result.explain_failure().throw(f"assembly (residual {result.residual})")
     return result
 
 
-def _common(mech, guess, t):
-    """Guess and time in one floating-point type."""
-    q = mech.coordinates(guess)
-    t = as_times(t, q.dtype)
-    dtype = jnp.result_type(q, t)
-    return q.astype(dtype), t.astype(dtype)
-
-
 @eqx.filter_jit
 def assembled_configuration(
     mech: Mechanism, guess, t, held: tuple[int, ...], tolerance: float
 ) -> tuple[Float[Array, " n"], Int[Array, ""], Float[Array, ""]]:
-    """Return q, status and max |Φ| of the configuration nearest to a guess; q is differentiable by all numbers given."""
-    still = jax.lax.stop_gradient((mech, guess, t))
-    q, status, residual = ProgramWithFallback.of(_search, held, tolerance)(*still)
-    phi, _, _ = frozen(mech, guess, t, held)
+    """Return q, status and max |Φ| of the configuration nearest to a guess; q is differentiable by all numbers given.
+
+    The inputs are those of `analysis_inputs`; `held` are the indices in q of the coordinates that keep their values.
+    """
+    constants = jax.lax.stop_gradient((mech, guess, t))
+    q, status, residual = ProgramWithFallback.of(_search, held, tolerance)(*constants)
+    given = constraint_functions(mech, guess, t, held)
     guess, t = (jnp.where(jnp.isfinite(x), x, 0) for x in (guess, t))
-    size, regular = finite(mech)[0].size, status == Status.CONVERGED
-    return differentiable_nearest_root(phi, mech.layout, size, q, guess, t, tolerance, regular), status, residual
+    size, regular = given.mech.size, status == Status.CONVERGED
+    q = differentiable_nearest_root(given.phi, mech.layout, size, q, guess, t, tolerance, regular)
+    return q, status, residual
 
 
 def is_assembled(mech: Mechanism, q, t) -> bool:
-    """Return True if q satisfies Φ(q, t) = 0 to rounding, so that no search is needed. All numbers must be known."""
+    """Return True if q satisfies Φ(q, t) = 0 to rounding. All numbers must be known, not traced."""
     gap, size = map(float, _largest_gap(mech.geometry, q, t))
     return gap <= gap_limit(q.dtype, 0.0) * min(1, size, size**2)
 
@@ -148,39 +136,60 @@ def is_assembled(mech: Mechanism, q, t) -> bool:
 @eqx.filter_jit
 @ProgramWithFallback
 def _largest_gap(mech: Mechanism, q, t):
-    """Compute max |Φ| and the size of the mechanism."""
+    """Return max |Φ| and the size of the mechanism (see `Mechanism.size`)."""
     return jnp.max(jnp.abs(residuals(mech, q, t)), initial=0), mech.size(q)
 
 
 def _search(held: tuple[int, ...], tolerance: float, mech: Mechanism, guess, t):
-    """Compute the results of `assembled_configuration`, without derivatives."""
+    """Return the results of `assembled_configuration`, without derivatives."""
     guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
-    _, phi, usable = frozen(mech, guess_or_zero, t, held)
-    f = lambda q: phi(q, t)
-    root = find_root(f, mech.layout, guess_or_zero, finite(mech)[0].size(guess_or_zero), tolerance=tolerance)
-    nearest = nearest_root(f, mech.layout, guess_or_zero, root, tolerance)
+    given = constraint_functions(mech, guess_or_zero, t, held)
+    phi = lambda q: given.constant_phi(q, t)
+    root = find_root(phi, mech.layout, guess_or_zero, given.mech.size(guess_or_zero), tolerance=tolerance)
+    nearest = nearest_root(phi, mech.layout, guess_or_zero, root, tolerance)
     q = jnp.where(root.found, nearest.q, root.q)
-    residual = jnp.max(jnp.abs(phi(q, t)), initial=0)
-    usable = usable & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t) & jnp.isfinite(residual)
+    residual = jnp.max(jnp.abs(phi(q)), initial=0)
+    usable = given.is_finite & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t) & jnp.isfinite(residual)
     status = jnp.where(nearest.found, int(Status.CONVERGED), int(Status.SINGULAR))
     status = jnp.where(root.found, status, int(Status.NOT_ASSEMBLED))
     status = jnp.where(usable, status, int(Status.NON_FINITE))
     return q, status.astype(jnp.int32), residual
 
 
-def frozen(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> tuple[Callable, Callable, Array]:
-    """Φ as a differentiable function of (q, t), the same cut off from differentiation, and whether all numbers of the
-    mechanism are finite. Numbers that are not are replaced by 1, so that they spoil neither values nor derivatives.
-    The coordinates `held` add rows that keep them where they are in q.
+class ConstraintFunctions(NamedTuple):
+    """The constraints of a mechanism as functions of (q, t).
+
+    Attributes:
+        phi: Φ(q, t), (rows,), differentiable by q, t and the numbers of the mechanism.
+        constant_phi: the same, with the numbers of the mechanism as constants.
+        mech: the mechanism with 1 in place of numbers that are not finite, so that they spoil neither values nor
+            derivatives. Both functions use it.
+        is_finite: True if all its numbers are finite.
     """
-    mech, usable = finite(mech)
-    places, kept = np.array(held, int), q
+
+    phi: Callable
+    constant_phi: Callable
+    mech: Mechanism
+    is_finite: Bool[Array, ""]
+
+
+def constraint_functions(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> ConstraintFunctions:
+    """Return the constraints as functions, with a row for each index in `held` that keeps this coordinate as in q."""
+    mech, is_finite = finite(mech)
+    indices, start = np.array(held, int), q
 
     def phi(q, t):
         rows = residuals(mech, q, t)
-        return jnp.append(rows, q[places] - kept[places]) if held else rows
+        return jnp.append(rows, q[indices] - start[indices]) if held else rows
 
-    # Functions inside motions and outlines may close over traced numbers as well: closure_convert finds those too.
-    still, numbers = jax.closure_convert(phi, q, t)
+    return ConstraintFunctions(phi, with_constants(phi, q, t), mech, is_finite)
+
+
+def with_constants(phi: Callable, q, t) -> Callable:
+    """Return a function of (q, t) with everything that it closes over as constants of differentiation.
+
+    Functions inside motions and outlines may close over traced numbers as well: `closure_convert` finds those too.
+    """
+    converted, numbers = jax.closure_convert(phi, q, t)
     numbers = jax.lax.stop_gradient(numbers)
-    return phi, lambda q, t: still(q, t, *numbers), usable
+    return lambda q, t: converted(q, t, *numbers)

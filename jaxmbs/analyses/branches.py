@@ -7,19 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.analyses.idle import determined
+from jaxmbs.analyses.idle import constraints_without_spin
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.scaling import Units, gap_limit, unit_of_length
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.mechanism import Mechanism
 
 # βᵀΦ_t counts as zero if it is smaller than this, relative to ‖Φ_t‖: bifurcations are located to about √eps only.
-VANISHING_RATE = 1e-4
-# Largest distance from a configuration to the singular one that replaces it, in radians and lengths of the mechanism.
-NEAR = 1e-5
-# The same for a configuration with gaps, divided by the square root of the largest one: at a distance x from a singular
+MAX_VANISHING_RATE = 1e-4
+# Largest distance from a configuration to the singular one that replaces it, in radians and sizes of the mechanism.
+MAX_SINGULAR_DISTANCE = 1e-5
+# The same for a configuration with gaps, divided by the square root of the largest gap: at a distance x from a singular
 # configuration gaps are of the order of x².
-NEAR_PER_ROOT_GAP = 4.0
+MAX_SINGULAR_DISTANCE_PER_ROOT_GAP = 4.0
 # Newton steps towards the singular position.
 LOCATING_STEPS = 6
 # Number of random starts of Newton's method on the quadratic equations of the tangents.
@@ -28,39 +28,41 @@ TANGENT_STARTS = 200
 TANGENT_STEPS = 40
 # Range of log₁₀ of the sizes of those starts, relative to the velocity of smallest norm.
 START_POWERS = (-1.0, 3.0)
-# A tangent counts if it satisfies its equations this well, relative to their terms.
-TANGENT_RESIDUAL = 1e-6
+# Largest residual of the equations of a tangent, relative to their terms.
+MAX_TANGENT_RESIDUAL = 1e-6
 # Two tangents are the same if they differ by less than this, relative to their size.
-SAME_TANGENT = 1e-4
+MIN_TANGENT_DIFFERENCE = 1e-4
 
 
 @ProgramWithFallback
 def _linear_system(mech, q, t):
-    phi, _, _ = determined(mech, q, t)
-    space, still = mech.layout, jnp.zeros(mech.layout.m, q.dtype)
-    return phi(q, t), jacobian(phi, space, q, t), rate(phi, space, q, still, t)
+    """Return Φ, Φ_q and Φ_t at one configuration."""
+    phi = constraints_without_spin(mech, q, t).phi
+    space, zero = mech.layout, jnp.zeros(mech.layout.m, q.dtype)
+    return phi(q, t), jacobian(phi, space, q, t), rate(phi, space, q, zero, t)
 
 
 @eqx.filter_jit
 def linearise(mech: Mechanism, q, t):
-    """Φ, Φ_q and Φ_t at each of these configurations (T, n) and times (T,)."""
+    """Return Φ (T, rows), Φ_q (T, rows, m) and Φ_t (T, rows) at configurations (T, n) and times (T,)."""
     return jax.vmap(lambda q, t: _linear_system(mech, q, t))(q, t)
 
 
 @ProgramWithFallback
 def _curvature(mech, q, t, v):
-    phi, _, _ = determined(mech, q, t)
+    """Return (Φ_q v)_q v + 2 Φ_qt v + Φ_tt, (rows,), for a velocity v (m,)."""
+    phi = constraints_without_spin(mech, q, t).phi
     return second_rate(phi, mech.layout, q, v, jnp.zeros_like(v), t)
 
 
 @eqx.filter_jit
 def _curvatures(mech, q, t, v):
-    """(Φ_q v)_q v + 2 Φ_qt v + Φ_tt for each of the velocities (k, m)."""
+    """Return `_curvature` (k, rows) for each of the velocities (k, m)."""
     return jax.vmap(lambda v: _curvature(mech, q, t, v))(v)
 
 
-class _Local:
-    """Φ at a configuration with first and second derivatives, rows and coordinates scaled, and the null spaces of Φ_q."""
+class _ScaledConstraints:
+    """Φ at one configuration with first and second derivatives, in scaled rows and coordinates, and the SVD of Φ_q."""
 
     def __init__(self, mech: Mechanism, q, t):
         self.mech, self.q, self.t = mech, jnp.asarray(q), jnp.asarray(t, q.dtype)
@@ -77,27 +79,27 @@ class _Local:
         return self.right[:rank].T @ ((self.left[:rank] @ rhs) / self.singular_values[:rank])
 
     def curvatures(self, velocities):
-        """(Φ_q v)_q v + 2 Φ_qt v + Φ_tt, (k, rows), for scaled velocities (k, m)."""
+        """Return (Φ_q v)_q v + 2 Φ_qt v + Φ_tt, (k, rows), in scaled rows, for scaled velocities (k, m)."""
         v = jnp.asarray(np.atleast_2d(velocities) * self.unit, self.q.dtype)
         return np.asarray(_curvatures(self.mech, self.q, self.t, v), float) / self.rows
 
 
 def tangents(mech: Mechanism, q, t) -> np.ndarray:
-    """Velocities (k, m) of the motions through a singular configuration, the slowest first; none at a lock-up.
+    """Return the velocities (k, m) of the motions through a singular configuration, the slowest first; none at a lock-up.
 
     A velocity satisfies Φ_q q̇ = −Φ_t. Its solutions are v + N α with Φ_q N = 0, Haug (3.7.10). The second derivative of
     Φ = 0 along a motion has to vanish as well: βᵀ((Φ_q q̇)_q q̇ + 2 Φ_qt q̇ + Φ_tt) = 0 for all β with Φ_qᵀβ = 0. These
-    quadratic equations in α are solved by Newton's method from many starts. If there is a singular configuration within
-    `NEAR` of q, the tangents are computed there.
+    quadratic equations in α are solved by Newton's method from many starts. If a singular configuration is as near to q
+    as `singular_near` allows, the tangents are computed there.
     """
-    local = _located(mech, q, t)
+    local = _singular_constraints(mech, q, t)
     none = np.zeros((0, mech.layout.m))
     rank = _rank(local)
     left, null = local.left[rank:], local.right[rank:]
     by_time = np.linalg.norm(local.by_time)
     if len(local.rows) < len(local.unit) or not len(null):
         return none
-    if np.linalg.norm(left @ local.by_time) > VANISHING_RATE * by_time or by_time == 0:
+    if np.linalg.norm(left @ local.by_time) > MAX_VANISHING_RATE * by_time or by_time == 0:
         return none
     slowest = -local.solve(local.by_time, rank)
     size = np.linalg.norm(slowest)
@@ -116,13 +118,13 @@ def tangents(mech: Mechanism, q, t) -> np.ndarray:
 
 
 def _common_roots(constant, linear, products) -> np.ndarray:
-    """All isolated α (k, d) with c + αᵢ lᵢ + αᵢ αⱼ pᵢⱼ = 0, the smallest first, by Newton's method from many starts.
+    """Return all isolated α (k, d) with c + αᵢ lᵢ + αᵢ αⱼ pᵢⱼ = 0, the smallest first, by Newton's method from many starts.
 
-    constant: c (rows,); linear: l (d, rows); products: p (d, d, rows), symmetric.
+    The arguments are c (rows,), l (d, rows), and p (d, d, rows), which is symmetric.
     """
     d = len(linear)
     sizes = [np.max(np.abs(x), initial=0) for x in (constant, linear, products)]
-    if max(sizes) < TANGENT_RESIDUAL:
+    if max(sizes) < MAX_TANGENT_RESIDUAL:
         return np.zeros((0, d))
     random = np.random.default_rng(0)
     x = random.normal(size=(TANGENT_STARTS, d)) * 10 ** random.uniform(*START_POWERS, (TANGENT_STARTS, 1))
@@ -134,35 +136,41 @@ def _common_roots(constant, linear, products) -> np.ndarray:
     length = np.linalg.norm(x, axis=1)
     scale = sizes[0] + sizes[1] * length + sizes[2] * length**2
     slope = np.linalg.svd(slopes, compute_uv=False)[:, -1] * (1 + length)
-    isolated = (slope > SAME_TANGENT * scale) | (d == 1)
-    good = np.isfinite(length) & (np.max(np.abs(value), axis=1) <= TANGENT_RESIDUAL * scale) & isolated
+    isolated = (slope > MIN_TANGENT_DIFFERENCE * scale) | (d == 1)
+    good = np.isfinite(length) & (np.max(np.abs(value), axis=1) <= MAX_TANGENT_RESIDUAL * scale) & isolated
     found: list[np.ndarray] = []
     for k in np.argsort(np.where(good, length, np.inf))[: np.sum(good)]:
-        if all(np.linalg.norm(x[k] - other) > SAME_TANGENT * (1 + length[k]) for other in found):
+        if all(np.linalg.norm(x[k] - other) > MIN_TANGENT_DIFFERENCE * (1 + length[k]) for other in found):
             found.append(x[k])
     return np.array(found).reshape(-1, d)
 
 
-def _rank(local: _Local) -> int:
-    """The number of singular values that do not vanish, if the configuration has errors of about √eps."""
+def _rank(local: _ScaledConstraints) -> int:
+    """Return the number of singular values that do not vanish, for a configuration with errors of about √eps."""
     eps = float(np.finfo(np.dtype(local.q.dtype)).eps)
     return int(np.sum(local.singular_values > max(len(local.rows), len(local.unit)) * eps**0.5))
 
 
 def singular_near(mech: Mechanism, q, t):
-    """The singular configuration as near to q as its gaps allow, if there is one, else q itself."""
-    return _located(mech, q, t).q
+    """Return the singular configuration within `max_singular_distance` of q if there is one, else q itself."""
+    return _singular_constraints(mech, q, t).q
 
 
-def near_limit(gap: float) -> float:
-    """Return how far a configuration with this gap may be from a singular one that replaces it."""
-    return max(NEAR, NEAR_PER_ROOT_GAP * gap**0.5)
+def max_singular_distance(gap: float) -> float:
+    """Return the largest distance from a configuration with this gap to a singular one that replaces it.
+
+    Both are in radians and sizes of the mechanism.
+    """
+    return max(MAX_SINGULAR_DISTANCE, MAX_SINGULAR_DISTANCE_PER_ROOT_GAP * gap**0.5)
 
 
-def _located(mech: Mechanism, q, t) -> _Local:
-    """Find the singular configuration near q by Newton's method for Φ = 0 and Φ_q u = 0 with the current null vectors u."""
-    given = local = _Local(mech, q, t)
-    near = near_limit(float(np.max(np.abs(given.value), initial=0)))
+def _singular_constraints(mech: Mechanism, q, t) -> _ScaledConstraints:
+    """Return the constraints at the singular configuration near q if there is one, else at q.
+
+    It is found by Newton's method for Φ = 0 and Φ_q u = 0 with the current null vectors u.
+    """
+    given = local = _ScaledConstraints(mech, q, t)
+    near = max_singular_distance(float(np.max(np.abs(given.value), initial=0)))
     if len(given.rows) < len(given.unit) or not given.singular_values[-1] <= near:
         return given
     moved = 0.0
@@ -175,6 +183,7 @@ def _located(mech: Mechanism, q, t) -> _Local:
             bend = local.left[rank:] @ ((ahead + back) / 2 - still)
             step = step - u * bend[k - rank] * local.singular_values[k] / max(bend @ bend, near)
         moved += np.max(np.abs(step))
-        local = _Local(mech, mech.layout.retract(local.q, jnp.asarray(step * local.unit, local.q.dtype)), t)
+        moved_q = mech.layout.retract(local.q, jnp.asarray(step * local.unit, local.q.dtype))
+        local = _ScaledConstraints(mech, moved_q, t)
     closed = np.max(np.abs(local.value)) <= max(gap_limit(local.q.dtype, 0.0), np.max(np.abs(given.value)))
     return local if moved <= near and closed and _rank(local) < len(local.unit) else given

@@ -12,32 +12,36 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from jaxmbs.analyses.assembly import assemble
-from jaxmbs.analyses.branches import linearise, near_limit, singular_near, tangents
+from jaxmbs.analyses.assembly import assembled_configuration
+from jaxmbs.analyses.branches import linearise, max_singular_distance, singular_near, tangents
 from jaxmbs.analyses.idle import idle_spins
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.inputs import as_times
+from jaxmbs.system.mechanism import Coordinates, Mechanism
 
-# Whether only this configuration is singular is seen beside it: in some directions, at a distance in radians or in parts
-# of the mechanism's size, closed again by Newton steps.
-ASIDE, ASIDE_STEP, CLOSING_STEPS = 3, 0.3, 12
-# A body moves if one of its entries in a null vector of unit length is larger than this.
-MOVING = 1e-4
+# Number of configurations beside a singular one that are diagnosed to tell whether Φ_q is singular only there.
+NEIGHBOURS = 3
+# Distance to each of them, in radians and sizes of the mechanism.
+NEIGHBOUR_DISTANCE = 0.3
+# Newton steps that close the constraints there.
+NEIGHBOUR_CLOSING_STEPS = 12
+# A body can move if one of its entries in a null vector of unit length is larger than this.
+MIN_MOVING_ENTRY = 1e-4
 
 
 class Diagnosis(NamedTuple):
-    """What the constraint Jacobian says about a mechanism in one configuration.
+    """Rank, degrees of freedom and redundant constraints of a mechanism in one configuration.
 
     Attributes:
-        dof: degrees of freedom of the mechanism, m − rank of the kinematic constraints, drivers left aside.
+        dof: degrees of freedom of the mechanism without its drivers: m − rank of the other rows of Φ_q.
         rank: rank of the whole Φ_q, drivers included.
         free: degrees of freedom that no driver determines, m − rank.
         singular_values: of Φ_q with its rows scaled to unit length, in descending order.
         redundant: names of constraints and drivers with a row that depends on rows before it, in order.
-        consistent: whether those rows agree with the others, i.e. whether Φ = 0 can be satisfied close by.
+        consistent: True if those rows agree with the others, so that Φ = 0 can be satisfied close by.
         misfits: the largest |Φ_k| of each constraint and driver whose gap is more than rounding, the largest first. In an
             assembled configuration these are redundant constraints that contradict each other.
         tangents: (b, m) velocities of the motions that meet in a singular configuration, the slowest first, Haug (3.7.10);
@@ -62,13 +66,13 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: float = DEFAULT_TOLERANCE) -> Diagnosis:
-    """Rank, degrees of freedom, redundant constraints and branches of a mechanism in a configuration, which should be
-    assembled.
+    """Return rank, degrees of freedom, redundant constraints and branches of a mechanism in an assembled configuration.
 
     Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
-    named as redundant. If there is a singular configuration within 1e-5, in radians and lengths of the mechanism, that
-    one is diagnosed instead: an assembly cannot tell them apart. If q has a gap δ, this distance is 4 √δ. All numbers of the mechanism must be
-    known: this does not work inside jit, vmap or grad.
+    named as redundant. If there is a singular configuration within 1e-5 of q, in radians and sizes of the mechanism, that
+    one is diagnosed instead: an assembly cannot tell them apart. If q has a gap δ, this distance is 4 √δ. All numbers of
+    the mechanism must be known: inside jit, vmap or grad it raises `ValueError`. So it does if Φ or Φ_q is not finite; the
+    message names the constraints and drivers.
 
     Args:
         mech: the mechanism.
@@ -80,10 +84,6 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
     Returns:
         A `Diagnosis`.
 
-    Raises:
-        ValueError: called inside a transformation; or Φ or Φ_q is not finite (the message names the constraints and
-            drivers).
-
     Examples:
         >>> diagnosis = mbs.diagnose(mech, guess)
         >>> diagnosis.dof, diagnosis.rank, diagnosis.free, diagnosis.redundant
@@ -94,21 +94,22 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
     t = as_times(t, q.dtype)
     report = _diagnose(mech, q, t, tolerance)
     free = len(mech.layout.row_owners) + len(idle_spins(mech)) < mech.layout.m
-    if free or report.singular_values[-1] > near_limit(tolerance):
+    if free or report.singular_values[-1] > max_singular_distance(tolerance):
         return report
     q = singular_near(mech, q, t)
     return _diagnose(mech, q, t, tolerance)._replace(tangents=tangents(mech, q, t))
 
 
 @eqx.filter_jit
-def _evaluate(mech, q, t):
+def _jacobian_and_gaps(mech, q, t):
+    """Return Φ_q (rows, m) and Φ (rows,)."""
     return constraint_jacobian(mech, q, t), constraints(mech, q, t)
 
 
 def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
-    """The diagnosis of exactly this configuration, without tangents."""
+    """Return the diagnosis of exactly this configuration, without tangents."""
     layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
-    matrix, value = (np.asarray(x, float) for x in _evaluate(mech, q, t))
+    matrix, value = (np.asarray(x, float) for x in _jacobian_and_gaps(mech, q, t))
     bad = dict.fromkeys(layout.row_owners[k] for k in np.flatnonzero(~np.isfinite(np.c_[matrix, value]).all(axis=1)))
     if bad:
         raise ValueError(f"not finite: {', '.join(map(repr, bad))}")
@@ -144,7 +145,7 @@ def _misfits(mech: Mechanism, q, value: np.ndarray) -> dict[str, float]:
 
 
 def _dependent_rows(rows: np.ndarray, small: float) -> list[int]:
-    """Rows whose part orthogonal to all rows before them is below `small`, by Gram–Schmidt done twice."""
+    """Return the indices of rows whose part orthogonal to all rows before them is below `small`, by Gram–Schmidt twice."""
     basis = np.zeros((0, rows.shape[1]))
     dependent = []
     for k, row in enumerate(rows):
@@ -159,7 +160,7 @@ def _dependent_rows(rows: np.ndarray, small: float) -> list[int]:
 
 
 def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
-    """Whether βᵀΦ = 0 for all β with βᵀΦ_q = 0, relative to the gaps themselves and to the tolerance."""
+    """Return True if βᵀΦ = 0 to within `small` for all unit vectors β with βᵀΦ_q = 0; rows and gaps are scaled."""
     if not rows.size:
         return True
     u, s, _ = np.linalg.svd(rows)
@@ -172,14 +173,17 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
     """Raise `ValueError` if the drivers of a computed motion are too few, or if one of them is redundant.
 
     A single configuration may happen to be singular. So up to three configurations of the motion, or some near the only
-    one reached, have to show a fault.
+    one reached, have to show the fault.
+
+    Raises:
+        ValueError: with a text about the fault.
     """
     status = np.asarray(motion.status)
     if status[0] == Status.NON_FINITE:
         return
     reached = np.flatnonzero((status == Status.CONVERGED) | (status == Status.SINGULAR))
     spins = len(idle_spins(mech))
-    determined = lambda report: report.free == spins and not set(report.redundant) & set(mech.drivers)
+    is_determined = lambda report: report.free == spins and not set(report.redundant) & set(mech.drivers)
     faults = []
     if len(reached) == 0:
         # Even a configuration that is not assembled shows drivers that contradict each other.
@@ -187,13 +191,13 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
         faults = [report for report in reports if report.dof - spins < mech.layout.driver_rows][:1]
     elif len(reached) == 1:
         for report in _reports(mech, motion.q[reached[0]], motion.t[reached[0]], tolerance):
-            if determined(report):
+            if is_determined(report):
                 return
             faults.append(report._replace(consistent=True))
     else:
         for k in dict.fromkeys(reached[np.linspace(0, len(reached) - 1, 3).astype(int)].tolist()):
             report = _diagnose(mech, motion.q[k], motion.t[k], tolerance)
-            if determined(report):
+            if is_determined(report):
                 return
             faults.append(report)
     if faults:
@@ -204,34 +208,38 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
 
 
 def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
-    """Say how many drivers are missing and, if all numbers are known, which bodies can move in the assembled mechanism."""
+    """Return a text with the number of missing drivers and, if all numbers are known, the bodies that can move.
+
+    The mechanism is assembled near q for that.
+    """
     text = f"{count} driver(s) missing"
     if not all(is_concrete(leaf) for leaf in (*jax.tree.leaves(mech), q, t)):
         return text
-    names = _movable(mech, assemble(mech, q, t).q, t)
+    names = _movable(mech, assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)[0], t)
     return f"{text}; these bodies can move: {', '.join(map(repr, names))}" if names else text
 
 
 def _movable(mech: Mechanism, q, t) -> list[str]:
-    """Names of the bodies that can move in a configuration, that is with Φ_q v = 0, idle spins left out."""
+    """Return the names of the bodies that move in some v with Φ_q v = 0 and without idle spins."""
     layout = mech.layout
     matrix = linearise(mech, q[None], jnp.asarray(t, q.dtype)[None])[1][0]
     units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
     scaled = np.asarray(matrix, float) * np.asarray(units.vector) / np.asarray(units.rows(matrix))[:, None]
     _, s, right = np.linalg.svd(scaled)
     null = right[int(np.sum(s > max(scaled.shape) * float(jnp.finfo(q.dtype).eps) ** 0.5)) :]
-    return [name for name, at in layout.velocity_slices.items() if np.max(np.abs(null[:, at]), initial=0) > MOVING]
+    largest = {name: np.max(np.abs(null[:, own]), initial=0) for name, own in layout.velocity_slices.items()}
+    return [name for name, entry in largest.items() if entry > MIN_MOVING_ENTRY]
 
 
 def _reports(mech: Mechanism, q, t, tolerance: float) -> Iterator[Diagnosis]:
-    """Diagnoses of q and of configurations beside it, if they show the rank that Φ_q has along a motion.
+    """Yield diagnoses of q and of configurations beside it, if they show the rank that Φ_q has along a motion.
 
     Configurations in which the constraints, without the drivers, are not closed are left out: rows that are redundant
     along a motion, such as those of a loop of hinges in space, need not be redundant there. In the plane this is rare,
     so a report without redundant constraints is used.
     """
     layout, small = mech.layout, max(float(jnp.finfo(q.dtype).eps) ** 0.5, tolerance)
-    for near in (q, *_aside(mech, q, t)):
+    for near in (q, *_neighbours(mech, q, t)):
         report = _diagnose(mech, near, t, tolerance)
         independent = layout.dimension == 2 and report.dof == layout.m - layout.kinematic_rows
         if independent or np.max(np.abs(_kinematic_rows(mech, near, t)[1]), initial=0) <= small:
@@ -239,26 +247,29 @@ def _reports(mech: Mechanism, q, t, tolerance: float) -> Iterator[Diagnosis]:
 
 
 def _kinematic_rows(mech: Mechanism, q, t) -> tuple[np.ndarray, ...]:
-    """Φ_q and Φ without drivers, rows and coordinates scaled, and the units of the coordinates."""
+    """Return Φ_q and Φ without drivers, rows and coordinates scaled, and the units of the coordinates (m,)."""
     layout = mech.layout
-    matrix, value = (x[: layout.kinematic_rows] for x in _evaluate(mech, q, t))
+    matrix, value = (x[: layout.kinematic_rows] for x in _jacobian_and_gaps(mech, q, t))
     units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
     rows, unit = np.asarray(units.rows(matrix)), np.asarray(units.vector)
     return np.asarray(matrix) * unit / rows[:, None], np.asarray(value) / rows, unit
 
 
-def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
-    """Configurations that differ from q in what the constraints leave free there, drivers left aside; closed again, if
-    the constraints can be. Where q is singular these are not."""
+def _neighbours(mech: Mechanism, q, t) -> Iterator[Array]:
+    """Yield configurations (n,) beside q, displaced in directions that the constraints without drivers leave free.
+
+    They are closed again where that is possible. If q is singular, these are not.
+    """
     layout, small = mech.layout, float(jnp.finfo(q.dtype).eps) ** 0.5
     matrix, _, unit = _kinematic_rows(mech, q, t)
     _, s, turned = np.linalg.svd(matrix)
     free = turned[np.sum(s > max(matrix.shape) * small) :]
-    for k in range(1, ASIDE + 1):
+    for k in range(1, NEIGHBOURS + 1):
+        # Multiples of the golden angle: no coordinate is special.
         direction = free.T @ (free @ np.sin(2.399963 * k * np.arange(1, layout.m + 1)))
-        step = ASIDE_STEP * unit * direction / max(np.max(np.abs(direction), initial=0), small)
+        step = NEIGHBOUR_DISTANCE * unit * direction / max(np.max(np.abs(direction), initial=0), small)
         moved = closed = layout.retract(q, jnp.asarray(step, q.dtype))
-        for _ in range(CLOSING_STEPS):
+        for _ in range(NEIGHBOUR_CLOSING_STEPS):
             matrix, value, unit = _kinematic_rows(mech, closed, t)
             step = -unit * (np.linalg.pinv(matrix, rcond=small) @ value)
             closed = layout.retract(closed, jnp.asarray(step, q.dtype))
@@ -267,10 +278,10 @@ def _aside(mech: Mechanism, q, t) -> Iterator[Array]:
 
 
 def _fault(mech: Mechanism, report: Diagnosis, q, t) -> str:
-    """Say how many drivers are missing, and which drivers and constraints are redundant."""
+    """Return a text with the number of missing drivers and the names of redundant drivers and constraints."""
     parts = [missing_drivers(mech, report.free, q, t)] if report.free else []
-    for what, names in (("driver", mech.drivers), ("constraint", mech.constraints)):
+    for kind, names in (("driver", mech.drivers), ("constraint", mech.constraints)):
         surplus = [repr(name) for name in report.redundant if name in names]
-        parts += [f"redundant {what}(s): {', '.join(surplus)}"] if surplus else []
+        parts += [f"redundant {kind}(s): {', '.join(surplus)}"] if surplus else []
     parts += [] if report.consistent else ["they contradict each other"]
     return "; ".join(parts)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.analyses.assembly import frozen
-from jaxmbs.numerics.arrays import finite
+from jaxmbs.analyses.assembly import ConstraintFunctions, constraint_functions, with_constants
 from jaxmbs.numerics.rotation import angular_velocity
 from jaxmbs.system.mechanism import Mechanism
 
 
 def idle_spins(mech: Mechanism) -> tuple[str, ...]:
-    """Names of the bodies that can spin without moving others: only two ball joints, to two other bodies, hold them."""
+    """Return the names of the bodies that can spin without moving others: two ball joints to two other bodies hold them."""
     if mech.layout.dimension == 2:
         return ()
     at: dict[str, list] = {}
@@ -23,41 +20,39 @@ def idle_spins(mech: Mechanism) -> tuple[str, ...]:
         ball = element.rows == 3 and not element.extra and _is_ball(element.shared)
         for body, other in ((element.i, element.j), (element.j, element.i)):
             at.setdefault(body, []).append(other if ball else None)
-    held_by_balls = lambda ends: None not in ends and len(ends) == len(set(ends)) == 2
-    return tuple(body for body in mech.bodies if held_by_balls(at.get(body, ())))
+    held_by_two_balls = lambda others: None not in others and len(others) == len(set(others)) == 2
+    return tuple(body for body in mech.bodies if held_by_two_balls(at.get(body, ())))
 
 
 def _is_ball(shared) -> bool:
+    """Return True if all that two bodies share at a joint is one point."""
     return len(shared.points) == 1 and not shared.vectors and not shared.rows
 
 
-def determined(mech: Mechanism, q, t) -> tuple[Callable, Callable, Array]:
-    """As `frozen`, with an additional row for each idle spin that keeps the rod from spinning: uᵀω = 0, u along the rod.
+def constraints_without_spin(mech: Mechanism, q, t) -> ConstraintFunctions:
+    """Return `constraint_functions` with one more row for each idle spin, which stops it: uᵀω = 0, u along the rod.
 
     The row prescribes a rate and no angle. As a function of q it is 2 uᵀ vec(p̄₀ p), where p are the Euler parameters and
     p₀ is their present value as a constant. It is always zero; its first time derivative is uᵀω, its second uᵀω̇.
     """
-    phi, still, usable = frozen(mech, q, t)
+    given = constraint_functions(mech, q, t)
     rods = idle_spins(mech)
     if not rods:
-        return phi, still, usable
-    known, _ = finite(mech)
+        return given
 
-    def extended(q, t):
-        return jnp.concatenate([phi(q, t), jnp.stack([_spin(known, body, q) for body in rods])])
+    def phi(q, t):
+        return jnp.concatenate([given.phi(q, t), jnp.stack([_spin_row(given.mech, body, q) for body in rods])])
 
-    closed, numbers = jax.closure_convert(extended, q, t)
-    numbers = jax.lax.stop_gradient(numbers)
-    return extended, lambda q, t: closed(q, t, *numbers), usable
+    return given._replace(phi=phi, constant_phi=with_constants(phi, q, t))
 
 
-def _spin(mech: Mechanism, body: str, q) -> Float[Array, ""]:
-    """The value of the row of one rod, always zero."""
+def _spin_row(mech: Mechanism, rod: str, q) -> Float[Array, ""]:
+    """Return the row that stops the spin of a rod; its value is always zero."""
     elements = [*mech.constraints.values(), *mech.drivers.values()]
-    ends = [
-        jnp.asarray(element.shared.points[0][element.j == body], q.dtype)
+    balls = [
+        jnp.asarray(element.shared.points[0][element.j == rod], q.dtype)
         for element in elements
-        if body in (element.i, element.j)
+        if rod in (element.i, element.j)
     ]
-    p = q[mech.layout.body_slices[body]][3:]
-    return (ends[1] - ends[0]) @ angular_velocity(jax.lax.stop_gradient(p), p)
+    p = q[mech.layout.body_slices[rod]][3:]
+    return (balls[1] - balls[0]) @ angular_velocity(jax.lax.stop_gradient(p), p)

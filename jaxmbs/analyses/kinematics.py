@@ -14,8 +14,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.diagnosis import check_driven, missing_drivers
-from jaxmbs.analyses.idle import determined, idle_spins
-from jaxmbs.numerics.arrays import finite, is_concrete, where_tree
+from jaxmbs.analyses.idle import constraints_without_spin, idle_spins
+from jaxmbs.numerics.arrays import is_concrete, where_tree
 from jaxmbs.numerics.implicit import differentiable_motion, jacobian
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.march import SINGULAR_POWER, follow_root
@@ -23,18 +23,18 @@ from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times, check_motions_at
+from jaxmbs.system.inputs import motion_inputs
+from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
-# A motion that begins in a singular position is assembled a little later, after this part of the first interval.
-ASIDE = 0.1
+# A motion that begins in a singular position is assembled a little later, after this fraction of the first interval.
+SINGULAR_START_DELAY = 0.1
 # At a distance x from a singular position the residual is of the order of x² and the reciprocal condition number of the
 # order of x. The search stops once the residual is within the rounding limit, so a start counts as singular if its
 # reciprocal condition number is at most this many times the square root of that limit.
-SINGULAR_START = 8.0
-# Upper limit on that bound, which would be larger in single precision.
-MAX_SINGULAR_START = 0.05
+SINGULAR_RCOND_PER_ROOT_GAP = 8.0
+# Upper limit on that reciprocal condition number, which would be larger in single precision.
+MAX_SINGULAR_RCOND = 0.05
 
 
 def kinematics(
@@ -48,7 +48,7 @@ def kinematics(
     tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Trajectory:
-    """q(t), q̇(t), q̈(t) of a mechanism whose drivers determine its motion.
+    """Compute q(t), q̇(t), q̈(t) of a mechanism whose drivers determine its motion.
 
     It assembles the mechanism at times[0] near the guess, then follows the motion. A step of length h predicts
     q + h q̇ + h²/2 q̈, Haug (3.6.13), and corrects this by up to `corrections` Newton steps and one last step, (3.6.7).
@@ -108,27 +108,12 @@ def kinematics(
         >>> print(motion.status, motion.position("slider.x")[1].round(6))  # 2 cos 2; 0 along the slow one
         [4 0] -0.832294
     """
-    q = mech.coordinates(guess)
-    times = as_times(times, q.dtype)
-    if times.ndim != 1 or times.shape[0] == 0:
-        raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
-    dtype = jnp.result_type(q, times)
-    times = times.astype(dtype)
-    check_motions_at(mech, times)
-    mech, q = as_drawn(mech, q.astype(dtype))
-    missing = mech.layout.m - len(mech.layout.row_owners) - len(idle_spins(mech))
-    if missing > 0:
-        raise ValueError(f"the motion is not determined: {missing_drivers(mech, missing, q, times[0])}")
+    mech, q, times = motion_inputs(mech, guess, times)
     if branch is not None:
-        branch = jnp.asarray(branch, dtype)
+        branch = jnp.asarray(branch, q.dtype)
         if branch.shape != (mech.layout.m,):
             raise ValueError(f"branch must be a velocity of shape ({mech.layout.m},), got {branch.shape}")
-    result = _kinematics(mech, times, q, branch, Limits(corrections, max_steps, float(tolerance))).of(mech)
-    leaves = [*jax.tree.leaves(mech), result.q]
-    if all(is_concrete(leaf) for leaf in leaves) and result.q.ndim == 2:
-        check_driven(mech, result, float(tolerance))
-        if branch is not None and not np.any(np.asarray(result.status) == Status.SINGULAR):
-            raise ValueError("branch is given, but none of the times is singular: add one from `find_singularities`")
+    result = driven_motion(mech, times, q, branch, Limits(corrections, max_steps, float(tolerance)))
     if throw:
         check_known(result)
         result.explain_failure().throw("kinematics")
@@ -143,13 +128,31 @@ class Limits(NamedTuple):
     tolerance: float = DEFAULT_TOLERANCE
 
 
+def driven_motion(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajectory:
+    """Return the trajectory of `kinematics` for the results of `motion_inputs`.
+
+    Raises:
+        ValueError: missing or redundant drivers, or a `branch` that none of the times needs.
+    """
+    missing = mech.layout.m - len(mech.layout.row_owners) - len(idle_spins(mech))
+    if missing > 0:
+        raise ValueError(f"the motion is not determined: {missing_drivers(mech, missing, guess, times[0])}")
+    result = _kinematics(mech, times, guess, branch, limits).of(mech)
+    if all(map(is_concrete, (*jax.tree.leaves(mech), result.q))) and result.q.ndim == 2:
+        check_driven(mech, result, limits.tolerance)
+        if branch is not None and not np.any(np.asarray(result.status) == Status.SINGULAR):
+            raise ValueError("branch is given, but none of the times is singular: add one from `find_singularities`")
+    return result
+
+
 @eqx.filter_jit
 def _kinematics(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajectory:
+    """Return the motion with its derivatives, without its mechanism."""
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
-    held = jax.lax.stop_gradient((mech, clean_times, guess, branch))
-    q, v, a, status, usable = ProgramWithFallback(partial(motion_without_derivatives, limits=limits))(*held)
+    constants = jax.lax.stop_gradient((mech, clean_times, guess, branch))
+    q, v, a, status, usable = ProgramWithFallback(partial(motion_without_derivatives, limits=limits))(*constants)
     status = jnp.where(usable & jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE)).astype(jnp.int32)
-    phi, _, _ = determined(mech, guess, times[0])
+    phi = constraints_without_spin(mech, guess, times[0]).phi
     q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(
         q, v, a, clean_times, status == Status.CONVERGED
     )
@@ -162,20 +165,20 @@ def motion_without_derivatives(mech: Mechanism, times, guess, branch=None, *, li
     The mechanism is assembled at the first time and then followed step by step. If numbers are not finite, the status has
     no meaning. Arrays over all times are only passed on here: a program would have an operation for each of their entries.
     """
-    _, phi, usable = determined(mech, guess, times[0])
-    usable = usable & jnp.all(jnp.isfinite(guess))
+    given = constraints_without_spin(mech, guess, times[0])
+    phi, usable = given.constant_phi, given.is_finite & jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
-    length = finite(mech)[0].size(guess)
+    length = given.mech.size(guess)
     units, tolerance = Units(mech.layout.angular, length), limits.tolerance
-    search = lambda t, near: find_root(lambda q: phi(q, t), mech.layout, near, length, tolerance=tolerance)
-    start = _start(phi, search, mech.layout, times, guess, branch, usable)
+    find = lambda t, near: find_root(lambda q: phi(q, t), mech.layout, near, length, tolerance=tolerance)
+    start = _regular_start(phi, find, mech.layout, times, guess, branch, usable)
     options = {"start_time": start.t, "branch": branch, **limits._asdict()}
     path = follow_root(phi, mech.layout, times, start.q, start.found, units, **options)
     return path.q, path.v, path.a, path.status, usable
 
 
-class _Start(NamedTuple):
-    """A root of Φ(q, t) = 0 from which a motion is followed, and where to look for another one."""
+class _StartProgress(NamedTuple):
+    """A root q of Φ(q, t) = 0 from which a motion is followed, and the time and guess of the next search for one."""
 
     t: Float[Array, ""]
     q: Float[Array, " n"]
@@ -185,36 +188,36 @@ class _Start(NamedTuple):
     searching: Bool[Array, ""]
 
 
-def _start(phi, find, space, times, guess, branch, usable) -> _Start:
-    """Assemble at times[0], or a little later if Φ_q is singular at times[0]; from there the motion is followed back.
+def _regular_start(phi, find, space, times, guess, branch, usable) -> _StartProgress:
+    """Return a root at times[0], or a little later if Φ_q is singular at times[0]; the motion is followed back from there.
 
     In a singular position the search finds only half of the digits of q, and velocities are not unique. A little later
     the branches lie apart. The second search begins at the first assembly, moved along `branch` if it is given.
     """
     dtype, first = guess.dtype, times[0]
     later = times[min(1, times.shape[0] - 1)]
-    near_singular = min(SINGULAR_START * gap_limit(dtype, 0.0) ** 0.5, MAX_SINGULAR_START)
+    near_singular = min(SINGULAR_RCOND_PER_ROOT_GAP * gap_limit(dtype, 0.0) ** 0.5, MAX_SINGULAR_RCOND)
     always_singular = float(jnp.finfo(dtype).eps) ** SINGULAR_POWER
-    later = first + ASIDE * (later - first)
+    later = first + SINGULAR_START_DELAY * (later - first)
 
-    def unfinished(carry):
+    def is_unfinished(carry):
         searches, start = carry
         return (searches < 2) & start.searching
 
     def search(carry):
         searches, start = carry
-        t, afresh = start.next_t, start.next_t == first
+        t, is_first = start.next_t, start.next_t == first
         root = find(t, start.guess)
         factors = factor(jacobian(phi, space, root.q, t), determined=True)
-        least = jnp.where(afresh, jnp.asarray(near_singular, dtype), jnp.asarray(always_singular, dtype))
+        least = jnp.where(is_first, jnp.asarray(near_singular, dtype), jnp.asarray(always_singular, dtype))
         singular = root.found & ~(factors.rcond > least)
         found_t, q, found = where_tree(
-            afresh | (root.found & ~singular),
+            is_first | (root.found & ~singular),
             (t, root.q, root.found),
             (start.t, start.q, start.found),
         )
         moved = root.q if branch is None else space.retract(root.q, (later - first) * branch)
-        return searches + 1, _Start(found_t, q, found, later, moved, afresh & singular & (later != first))
+        return searches + 1, _StartProgress(found_t, q, found, later, moved, is_first & singular & (later != first))
 
-    start = _Start(first, guess, usable, first, guess, usable)
-    return jax.lax.while_loop(unfinished, search, (0, start))[1]
+    start = _StartProgress(first, guess, usable, first, guess, usable)
+    return jax.lax.while_loop(is_unfinished, search, (0, start))[1]

@@ -16,11 +16,11 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism
 
 
 def design_jacobian(build: Callable[[Any], Mechanism], b: Any, q: Coordinates, t: ArrayLike = 0.0) -> Any:
-    """Φ_b = ∂Φ(q, t; b)/∂b, with q held constant.
+    """Return Φ_b = ∂Φ(q, t; b)/∂b, with q held constant.
 
     Args:
-        build: design parameters → mechanism.
-        b: the parameters, any pytree of real numbers.
+        build: function that makes the mechanism from the design.
+        b: the design, any pytree of real numbers.
         q: configuration, as for `Mechanism.coordinates`.
         t: time.
 
@@ -36,13 +36,13 @@ def design_jacobian(build: Callable[[Any], Mechanism], b: Any, q: Coordinates, t
 
 
 def design_sensitivity(build: Callable[[Any], Mechanism], b: Any, q: Coordinates, t: ArrayLike = 0.0) -> Any:
-    """dq/db = −Φ_q⁻¹ Φ_b, the change of an assembled configuration q with the design; Haug (3.7.12).
+    """Return dq/db = −Φ_q⁻¹ Φ_b, the change of an assembled configuration q with the design; Haug (3.7.12).
 
     Where Φ_q is not square or has redundant rows, Φ_q⁻¹ is the pseudo-inverse: the change of smallest norm.
 
     Args:
-        build: design parameters → mechanism.
-        b: the parameters, any pytree of real numbers.
+        build: function that makes the mechanism from the design.
+        b: the design, any pytree of real numbers.
         q: an assembled configuration, as for `Mechanism.coordinates`.
         t: time.
 

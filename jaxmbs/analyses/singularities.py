@@ -12,28 +12,47 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.analyses.assembly import assemble
-from jaxmbs.analyses.branches import VANISHING_RATE, linearise, singular_near, tangents
-from jaxmbs.analyses.idle import determined
-from jaxmbs.analyses.kinematics import kinematics
+from jaxmbs.analyses.assembly import assembled_configuration
+from jaxmbs.analyses.branches import MAX_VANISHING_RATE, linearise, singular_near, tangents
+from jaxmbs.analyses.idle import constraints_without_spin
+from jaxmbs.analyses.kinematics import Limits, driven_motion
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, unit_of_length
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, as_times
+from jaxmbs.system.inputs import as_times, motion_inputs
+from jaxmbs.system.mechanism import Coordinates, Mechanism
 
-LOCK_UP, BIFURCATION = "lock-up", "bifurcation"
+# Kind of a singular position in which the motion ends.
+LOCK_UP = "lock-up"
+# Kind of a singular position in which the motion may branch.
+BIFURCATION = "bifurcation"
+# The grid of the caller is refined by this factor, so that two sign changes of the determinant between two of its
+# times are still told apart.
+REFINEMENT = 4
+# The determinant is interpolated from points at this fraction of a grid interval from its zero, because at the zero
+# itself the configuration is known to half of the digits only.
+STENCIL = 2e-3
+# A smallest singular value below this fraction of the largest, at its minimum along the motion, counts as zero.
+MAX_TOUCHING_RATIO = 1e-6
+# A minimum of the smallest singular value is examined if it is below this fraction of the largest.
+MAX_MINIMUM_RATIO = 0.1
+# Steps of false position towards a sign change of the determinant, at most.
+MAX_CROSSING_STEPS = 60
+# Golden sections towards a minimum of the smallest singular value.
+GOLDEN_SECTIONS = 40
+# Newton steps towards the fold at which a motion ends, at most.
+MAX_FOLD_STEPS = 12
 
 
 class Singularities(NamedTuple):
     """Singular configurations along a motion, in the order in which it meets them.
 
     Attributes:
-        times: (k,) when Φ_q is singular.
+        times: (k,), the times at which Φ_q is singular.
         kinds: "lock-up", where the motion ends and q̇ grows without bound, or "bifurcation", where it may branch.
-        q: (k, n) the configurations.
+        q: (k, n), the configurations.
         rates: (k,) |βᵀΦ_t| with Φ_qᵀβ = 0, ‖β‖ = 1, rows of Φ_q scaled to unit length, relative to ‖Φ_t‖. It vanishes
             at a bifurcation and does not at lock-up; Haug (3.7.7).
         tangents: for each time the velocities (b, m) of the branches that meet there, the slowest first, Haug (3.7.10);
@@ -52,16 +71,6 @@ class Singularities(NamedTuple):
     tangents: tuple[np.ndarray, ...]
 
 
-# The grid of the caller is refined by this factor, so that two sign changes of the determinant between two of its
-# times are still told apart.
-REFINEMENT = 4
-# The determinant is interpolated from points this part of a grid interval away from its zero, because at the zero
-# itself the configuration is known to half of the digits only.
-STENCIL = 2e-3
-# A smallest singular value below this part of the largest, at its minimum along the motion, counts as zero.
-TOUCHING = 1e-6
-
-
 def find_singularities(
     mech: Mechanism,
     times: ArrayLike | Sequence[float],
@@ -69,12 +78,12 @@ def find_singularities(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Singularities:
-    """Follow a motion and find where Φ_q is singular, and whether that is a lock-up or a bifurcation.
+    """Follow a motion and find the lock-ups and bifurcations on it: the times at which Φ_q is singular.
 
     A motion ends at a lock-up, and goes straight on through a bifurcation, where it may branch. Candidates are: sign
     changes of det Φ_q; zeros of the smallest singular value of Φ_q where det Φ_q does not change its sign; the end of a
-    motion that cannot be continued. Each is located between the times of the grid. Then βᵀΦ_t, with Φ_qᵀβ = 0, says
-    which kind it is: it vanishes at a bifurcation and does not at a lock-up.
+    motion that cannot be continued. Each is located between the times of the grid. Then βᵀΦ_t, with Φ_qᵀβ = 0, tells
+    the kind: it vanishes at a bifurcation and does not at a lock-up.
 
     All numbers of the mechanism must be known: this does not work inside jit, vmap or grad.
 
@@ -103,23 +112,23 @@ def find_singularities(
     grid = np.interp(np.arange((len(times) - 1) * REFINEMENT + 1) / REFINEMENT, np.arange(len(times)), times).astype(
         times.dtype
     )
-    mech, q = as_drawn(mech, mech.coordinates(guess))
-    motion = kinematics(mech, grid, q, tolerance=tolerance)
+    mech, q, grid_times = motion_inputs(mech, guess, grid)
+    motion = driven_motion(mech, grid_times, q, None, Limits(tolerance=float(tolerance)))
     status = np.asarray(motion.status)
     if status[0] not in (Status.CONVERGED, Status.SINGULAR, Status.LOCKED_UP):
         raise ValueError(f"the mechanism cannot be assembled at t = {grid[0]}: {Status(int(status[0])).name}")
     reached = int(np.sum((status == Status.CONVERGED) | (status == Status.SINGULAR)))
-    found = _crossings(mech, motion, grid, status, reached) if reached else [_start(mech, guess, motion, grid[0])]
+    found = _crossings(mech, motion, grid, status, reached) if reached else [_start(mech, q, grid_times[0])]
     if 0 < reached < len(grid) and status[reached] in (Status.LOCKED_UP, Status.NOT_CONVERGED):
         end = _end_of_motion(mech, motion, grid, reached)
         found += [end] if end is not None else []
-    kinds = tuple(BIFURCATION if small < VANISHING_RATE else LOCK_UP for _, _, small in found)
+    kinds = tuple(BIFURCATION if rate < MAX_VANISHING_RATE else LOCK_UP for _, _, rate in found)
     n = mech.layout.n
     return Singularities(
         times=np.array([t for t, _, _ in found]),
         kinds=kinds,
         q=np.array([q for _, q, _ in found]).reshape(-1, n),
-        rates=np.array([small for _, _, small in found]),
+        rates=np.array([rate for _, _, rate in found]),
         tangents=tuple(
             tangents(mech, jnp.asarray(q, motion.q.dtype), t) if kind == BIFURCATION else np.zeros((0, mech.layout.m))
             for kind, (t, q, _) in zip(kinds, found, strict=True)
@@ -128,8 +137,8 @@ def find_singularities(
 
 
 def _crossings(mech, motion, grid, status, reached) -> list:
-    """Sign changes and touching zeros of the determinant between the times that were reached."""
-    values = _along(mech, motion.q[:reached], grid[:reached])
+    """Return (t, q, rate) for the sign changes and touching zeros of the determinant between the times reached."""
+    values = _measures_along(mech, motion.q[:reached], grid[:reached])
     regular = [k for k in range(reached) if status[k] == Status.CONVERGED]
     found = []
     for a, b in pairwise(regular):
@@ -137,7 +146,7 @@ def _crossings(mech, motion, grid, status, reached) -> list:
             found.append(_locate_crossing(mech, motion, grid, a, b))
     for k in range(1, reached - 1):
         before, here, after = (values[j].smallest for j in (k - 1, k, k + 1))
-        if here < min(before, after) and here < 0.1:
+        if here < min(before, after) and here < MAX_MINIMUM_RATIO:
             touching = _locate_touching(mech, motion, grid, k)
             near = touching is not None and any(
                 abs(touching[0] - t) < abs(grid[k + 1] - grid[k - 1]) for t, *_ in found
@@ -150,22 +159,30 @@ def _crossings(mech, motion, grid, status, reached) -> list:
     return sorted(found, key=lambda item: np.argmin(np.abs(grid - item[0])))
 
 
-def _start(mech, guess, motion, t):
-    """Time, configuration and rate of the singular position of a motion that locks up at its first time."""
-    q = singular_near(mech, assemble(mech, guess, t).q, jnp.asarray(t, motion.q.dtype))
-    return t, np.asarray(q), _measures(mech, q, t).rate
+def _start(mech, guess, t):
+    """Return (t, q, rate) of the singular position of a motion that locks up at its first time t."""
+    q = singular_near(mech, assembled_configuration(mech, guess, t, (), DEFAULT_TOLERANCE)[0], t)
+    return np.asarray(t)[()], np.asarray(q), _measures(mech, q, t).rate
 
 
 class _Measures(NamedTuple):
+    """Measures of singularity of a configuration, with the rows of Φ_q scaled to unit length.
+
+    Attributes:
+        determinant: of Φ_q; the product of its singular values if it is not square.
+        smallest: the smallest singular value, relative to the largest.
+        rate: |βᵀΦ_t| / ‖Φ_t‖ with the left null vector β.
+        null: (m,), the right null vector.
+    """
+
     determinant: float
     smallest: float
     rate: float
     null: np.ndarray
 
 
-def _along(mech, q, t) -> list[_Measures]:
-    """At each of these configurations: determinant and smallest singular value of the row-scaled Φ_q, its null vector,
-    and |βᵀΦ_t| / ‖Φ_t‖."""
+def _measures_along(mech, q, t) -> list[_Measures]:
+    """Return the measures of configurations (T, n) at times (T,)."""
     _, matrix, by_time = (np.asarray(x, float) for x in linearise(mech, q, jnp.asarray(t, q.dtype)))
     lengths = np.linalg.norm(matrix, axis=2)
     by_time = by_time / lengths
@@ -178,37 +195,40 @@ def _along(mech, q, t) -> list[_Measures]:
 
 
 def _measures(mech, q, t) -> _Measures:
-    """Those of one configuration; see `_along`."""
+    """Return the measures of one configuration."""
     q = jnp.asarray(q)
-    return _along(mech, q[None], jnp.asarray(t, q.dtype)[None])[0]
+    return _measures_along(mech, q[None], jnp.asarray(t, q.dtype)[None])[0]
 
 
 @eqx.filter_jit
 def _advance(mech, q, start, end):
-    """The configuration at `end` on the motion through q at `start`, the last one reached, and its time."""
-    _, still, _ = determined(mech, q, start)
+    """Return the configuration at time `end` of the motion through q at `start`, the last one reached, and its time."""
+    phi = constraints_without_spin(mech, q, start).constant_phi
     space = mech.layout
-    matrix = jacobian(still, space, q, start)
+    matrix = jacobian(phi, space, q, start)
     units = Units(space.angular, unit_of_length(matrix, space.extent(q), space.angular))
     # No limit on gaps: the motion has been checked already.
-    path = follow_root(still, space, jnp.stack([start, end]), q, jnp.asarray(True), units, tolerance=np.inf)
+    path = follow_root(phi, space, jnp.stack([start, end]), q, jnp.asarray(True), units, tolerance=np.inf)
     return path.q[-1], path.last_q, path.last_time
 
 
-def _at(mech, motion, grid, k, t):
-    """The configuration at t, coming from the time k of the grid."""
+def _configuration_at(mech, motion, grid, k, t):
+    """Return the configuration at time t, followed from time k of the grid."""
     q = motion.q[k]
     return _advance(mech, q, jnp.asarray(grid[k], q.dtype), jnp.asarray(t, q.dtype))[0]
 
 
 def _locate_crossing(mech, motion, grid, a, b):
-    """A zero of the determinant between two regular times: false position, then a cubic through four points near it."""
+    """Return (t, q, rate) of a sign change of the determinant between the regular times a and b of the grid.
+
+    False position, then a cubic through four points near the zero.
+    """
 
     def determinant(t, k):
-        return _measures(mech, _at(mech, motion, grid, k, t), t).determinant
+        return _measures(mech, _configuration_at(mech, motion, grid, k, t), t).determinant
 
     low, high = (grid[a], determinant(grid[a], a)), (grid[b], determinant(grid[b], b))
-    for _ in range(60):
+    for _ in range(MAX_CROSSING_STEPS):
         if abs(high[0] - low[0]) < 4 * STENCIL * abs(grid[b] - grid[a]):
             break
         share = np.clip(low[1] / (low[1] - high[1]), 0.02, 0.98)
@@ -226,24 +246,25 @@ def _locate_crossing(mech, motion, grid, a, b):
 
 
 def _singular_point(mech, motion, grid, a, b, t, h):
-    """Time, configuration and βᵀΦ_t at a zero, the configuration interpolated from both sides."""
-    before, after = _at(mech, motion, grid, a, t - h), _at(mech, motion, grid, b, t + h)
+    """Return (t, q, rate) of a zero at t, with q interpolated from the times t − h and t + h."""
+    before = _configuration_at(mech, motion, grid, a, t - h)
+    after = _configuration_at(mech, motion, grid, b, t + h)
     q = np.asarray(mech.layout.retract(before, mech.layout.difference(before, after) / 2))
     return t, q, _measures(mech, jnp.asarray(q), t).rate
 
 
 def _locate_touching(mech, motion, grid, k):
-    """A zero of the smallest singular value without change of sign: its minimum by golden sections, if that is zero."""
+    """Return (t, q, rate) of the minimum of the smallest singular value near time k of the grid; None if it is not zero."""
     a, b = grid[k - 1], grid[k + 1]
     ratio = (np.sqrt(5) - 1) / 2
 
     def smallest(t):
         near = k - 1 if abs(t - grid[k - 1]) < abs(t - grid[k + 1]) else k + 1
-        return _measures(mech, _at(mech, motion, grid, near, t), t).smallest
+        return _measures(mech, _configuration_at(mech, motion, grid, near, t), t).smallest
 
     left, right = b - ratio * (b - a), a + ratio * (b - a)
     at_left, at_right = smallest(left), smallest(right)
-    for _ in range(40):
+    for _ in range(GOLDEN_SECTIONS):
         if at_left < at_right:
             b, right, at_right = right, left, at_left
             left = b - ratio * (b - a)
@@ -253,43 +274,48 @@ def _locate_touching(mech, motion, grid, k):
             right = a + ratio * (b - a)
             at_right = smallest(right)
     t = (a + b) / 2
-    if smallest(t) > TOUCHING:
+    if smallest(t) > MAX_TOUCHING_RATIO:
         return None
     return _singular_point(mech, motion, grid, k - 1, k + 1, t, STENCIL * (grid[k + 1] - grid[k - 1]))
 
 
 def _fold_system(mech, q, u, t, direction):
-    """Φ = 0, Φ_q u = 0, cᵀu = 1 for (q, u, t), the configuration where a motion turns back in time; and the derivative by
-    a displacement of q, by u and t."""
+    """Return the gaps of Φ = 0, Φ_q u = 0, cᵀu = 1 at (q, u, t), and their Jacobian by a displacement of q, by u and t.
+
+    In a solution the motion turns back in time; c is the `direction`.
+    """
     space, m = mech.layout, mech.layout.m
 
-    def equations(x):
-        at, along, time = space.retract(q, x[:m]), u + x[m : 2 * m], t + x[2 * m]
-        phi, _, _ = determined(mech, at, time)
-        value, turned = jax.jvp(lambda q: phi(q, time), (at,), (space.rate(at, along),))
-        return jnp.concatenate([value, turned, (direction @ along - 1)[None]])
+    def gaps(x):
+        q1, u1, t1 = space.retract(q, x[:m]), u + x[m : 2 * m], t + x[2 * m]
+        phi = constraints_without_spin(mech, q1, t1).phi
+        value, along_u = jax.jvp(lambda q: phi(q, t1), (q1,), (space.rate(q1, u1),))
+        return jnp.concatenate([value, along_u, (direction @ u1 - 1)[None]])
 
-    still = jnp.zeros(2 * m + 1, q.dtype)
-    return equations(still), jax.jacfwd(equations)(still)
+    zero = jnp.zeros(2 * m + 1, q.dtype)
+    return gaps(zero), jax.jacfwd(gaps)(zero)
 
 
 _fold_equations = eqx.filter_jit(ProgramWithFallback(_fold_system))
 
 
 def _end_of_motion(mech, motion, grid, reached):
-    """The fold at which a motion ended, by Newton's method from the last configuration before it."""
+    """Return (t, q, rate) of the fold at which a motion ended, by Newton's method from the last configuration before it.
+
+    None if it is not found there.
+    """
     q = motion.q[reached - 1]
     start, end = (jnp.asarray(grid[k], q.dtype) for k in (reached - 1, reached))
     _, q, t = _advance(mech, q, start, end)
     null = jnp.asarray(_measures(mech, q, t).null, q.dtype)
-    m, u, at, first = mech.layout.m, null, t, float(t)
-    for _ in range(12):
-        value, matrix = (np.asarray(y, float) for y in _fold_equations(mech, q, u, at, null))
+    m, u, last_t = mech.layout.m, null, float(t)
+    for _ in range(MAX_FOLD_STEPS):
+        value, matrix = (np.asarray(y, float) for y in _fold_equations(mech, q, u, t, null))
         change = jnp.asarray(np.linalg.lstsq(matrix, -value, rcond=None)[0], q.dtype)
-        q, u, at = mech.layout.retract(q, change[:m]), u + change[m : 2 * m], at + change[2 * m]
-        if np.max(np.abs(change)) < 1e-13 * (1 + max(np.max(np.abs(x)) for x in (q, u, at))):
+        q, u, t = mech.layout.retract(q, change[:m]), u + change[m : 2 * m], t + change[2 * m]
+        if np.max(np.abs(change)) < 1e-13 * (1 + max(np.max(np.abs(x)) for x in (q, u, t))):
             break
-    finite = all(np.all(np.isfinite(x)) for x in (q, u, at))
-    if not finite or abs(float(at) - first) > 0.1 * abs(grid[reached] - grid[reached - 1]):
+    finite = all(np.all(np.isfinite(x)) for x in (q, u, t))
+    if not finite or abs(float(t) - last_t) > 0.1 * abs(grid[reached] - grid[reached - 1]):
         return None
-    return float(at), np.asarray(q), _measures(mech, q, float(at)).rate
+    return float(t), np.asarray(q), _measures(mech, q, float(t)).rate

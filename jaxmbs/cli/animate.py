@@ -29,7 +29,7 @@ def run(args) -> Report:
     import numpy as np
 
     import jaxmbs as mbs
-    from jaxmbs.dynamics.quantities import determined
+    from jaxmbs.dynamics.quantities import is_driven
 
     if args.film.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{args.film.name}: the name of a film must end in {', '.join(SUFFIXES)}")
@@ -37,7 +37,7 @@ def run(args) -> Report:
     traces = [_trace(model, words) for words in args.trace]
     with working("computing the motion"):
         motion = motion_of(args, model)
-    values = {"name": model.name or args.model.stem, "motion": "kinematics" if determined(model) else "simulation"}
+    values = {"name": model.name or args.model.stem, "motion": "kinematics" if is_driven(model) else "simulation"}
     values |= {"status": status_names(motion.status)}
     if np.all(np.asarray(motion.status)):
         return Report(values | {"written": None}, FAILED)

@@ -18,9 +18,9 @@ def motion_of(args, model):
     """Return the motion of a model, by kinematics if drivers determine it, else by simulation."""
     import jaxmbs as mbs
     from jaxmbs.cli.options import integrator_of, times_of
-    from jaxmbs.dynamics.quantities import determined
+    from jaxmbs.dynamics.quantities import is_driven
 
-    if determined(model):
+    if is_driven(model):
         return mbs.kinematics(model, times_of(args), tolerance=args.tolerance)
     return mbs.simulate(model, times_of(args), tolerance=args.tolerance, **integrator_of(args))
 

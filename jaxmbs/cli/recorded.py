@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxmbs.dynamics.quantities import QUANTITIES, Seen, quantity
+from jaxmbs.dynamics.quantities import QUANTITIES, MotionWithReactions, quantity
 
 # Reductions of a quantity over time to one number.
 REDUCTIONS: dict[str, Callable] = {
@@ -22,15 +22,8 @@ REDUCTIONS: dict[str, Callable] = {
 }
 
 
-def recorder(model, text: str) -> Callable[[Seen], Any]:
-    """Return the function of a motion that computes the quantity of an option `--record`.
-
-    Args:
-        model: the mechanism.
-        text: a reduction and a quantity, such as "max piston.x".
-
-    Returns:
-        function from a motion to a number.
+def recorder(model, text: str) -> Callable[[MotionWithReactions], Any]:
+    """A function of a motion that gives the number which a text names.
 
     Raises:
         ValueError: the text names no reduction, or no quantity of this model.

@@ -109,7 +109,7 @@ def _study(args):
     from jaxmbs.cli.options import read_model
     from jaxmbs.cli.recorded import recorder
     from jaxmbs.cli.varied import check_values, extremes, place_of, with_number
-    from jaxmbs.dynamics.quantities import Seen
+    from jaxmbs.dynamics.quantities import MotionWithReactions
 
     model = read_model(args)
     designs, varied = _designs(args)
@@ -124,7 +124,7 @@ def _study(args):
         mech = model
         for path, steps in places.items():
             mech = with_number(mech, steps, design[path])
-        seen = Seen(mech, motion_of(args, mech))
+        seen = MotionWithReactions(mech, motion_of(args, mech))
         return {"status": seen.motion.status} | {text: record(seen) for text, record in records.items()}
 
     measure.__qualname__ = f"{model.name or args.model.stem}: {'; '.join(args.record)}"

@@ -1,4 +1,4 @@
-"""How explicit methods keep the constraints: by projection after each step, or by stabilised accelerations."""
+"""Closures, by which explicit methods keep the constraints: projection after each step, or stabilised accelerations."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ import abc
 import equinox as eqx
 import jax.numpy as jnp
 
-from jaxmbs.dynamics.methods.method import Motion, Problem
+from jaxmbs.dynamics.methods.method import Motion, ScaledEquations
 
 
 class AbstractClosure(eqx.Module):
-    """Accelerations within a step, and what is done at its end."""
+    """Accelerations within a step, and closing of the state at its end."""
 
     @abc.abstractmethod
-    def accelerations(self, problem: Problem, motion: Motion, q, v, t, h):
-        """v̇ at a stage of a step of length h from a motion."""
+    def accelerations(self, scaled: ScaledEquations, motion: Motion, q, v, t, h):
+        """Return v̇ (m,) at the stage (q, v, t) of a step of length h that begins with `motion`."""
 
     @abc.abstractmethod
-    def close(self, problem: Problem, motion: Motion, q, v, t, h):
-        """The `Motion` at the end of a step from another one and the state that was predicted, and whether it is closed."""
+    def close(self, scaled: ScaledEquations, motion: Motion, q, v, t, h):
+        """Return the `Motion` at the end of a step from `motion`, for the predicted q, v, and True if it is closed."""
 
     @abc.abstractmethod
-    def glide(self, problem: Problem, motion: Motion, v, t, h):
-        """The `Motion` after a step with the constant velocity v, but for constraint forces at its start, and whether it
-        is closed."""
+    def glide(self, scaled: ScaledEquations, motion: Motion, v, t, h):
+        """Return the `Motion` after a step with the velocity v, and True if it is closed.
+
+        The velocity is constant except for the constraint forces at the start of the step.
+        """
 
 
 class Projection(AbstractClosure):
-    """Moves positions, then velocities, to the nearest ones that satisfy the constraints; distances are measured
-    with the mass matrix.
+    """Projection of positions, then velocities, to the nearest ones that satisfy the constraints.
 
-    Gaps are at rounding level for any step length, and the method keeps its order. A step that is too long to be closed
-    gives the status NOT_CONVERGED.
+    Distances are measured with the mass matrix. Gaps are at rounding level for any step length, and the method keeps its
+    order. A step that is too long to be closed gives the status NOT_CONVERGED.
 
     Args:
         iterations: number of Newton steps for the positions, all with the same matrix. The first reduces a gap δ to
@@ -47,29 +48,29 @@ class Projection(AbstractClosure):
 
     iterations: int = eqx.field(static=True, default=3)
 
-    def accelerations(self, problem, motion, q, v, t, h):
-        return problem.equations.accelerations(q, v, t, floor=motion.floor)[0]
+    def accelerations(self, scaled, motion, q, v, t, h):
+        return scaled.equations.accelerations(q, v, t, floor=motion.floor)[0]
 
-    def close(self, problem, motion, q, v, t, h):
-        # All three with the matrices of the predicted q: it differs from the closed one by a step's error, and so do the
-        # velocity gap that is left, and v̇, relative to their sizes. The order of the method is not touched, and one
-        # factorisation serves all.
-        equations, floor = problem.equations, motion.revived
+    def close(self, scaled, motion, q, v, t, h):
+        # All three use the matrices of the predicted q. It differs from the closed one by the error of a step, and so do
+        # the remaining velocity gap and v̇, relative to their sizes. The order of the method does not change, and one
+        # factorisation serves all three.
+        equations, floor = scaled.equations, motion.end_floor
         metric, pivots = equations.metric(q, t), equations.pivots(q, t)
         closed = equations.close_position(q, t, metric, self.iterations, floor=floor, pivots=pivots)
         v = equations.close_velocity(q, v, t, floor)
-        return Motion.of(equations, q, v, t, floor, reached=closed.q), problem.settled(closed)
+        return Motion.of(equations, q, v, t, floor, reached=closed.q), scaled.is_closed(closed)
 
-    def glide(self, problem, motion, v, t, h):
-        equations, floor = problem.equations, motion.revived
+    def glide(self, scaled, motion, v, t, h):
+        equations, floor = scaled.equations, motion.end_floor
         closed, v = equations.glide(motion, v, t, h, self.iterations)
-        return Motion.of(equations, closed.q, v, t + h, floor), problem.settled(closed)
+        return Motion.of(equations, closed.q, v, t + h, floor), scaled.is_closed(closed)
 
 
 class Baumgarte(AbstractClosure):
-    """γ − 2α Φ̇ − β² Φ in place of γ: gaps decay instead of growing, but do not vanish.
+    """Baumgarte stabilisation, γ − 2α Φ̇ − β² Φ in place of γ: gaps decay instead of growing, but do not vanish.
 
-    Cheaper than a projection, for those who know their system. Gaps are of the size of the method's error.
+    It is cheaper than a projection, for those who know their system. Gaps are of the size of the method's error.
 
     Args:
         alpha, beta: in 1/time. Gaps decay as exp(−αt), critically damped if both are equal. Keep them much smaller than
@@ -85,19 +86,20 @@ class Baumgarte(AbstractClosure):
     alpha: float = eqx.field(static=True, default=20.0)
     beta: float = eqx.field(static=True, default=20.0)
 
-    def accelerations(self, problem, motion, q, v, t, h):
-        equations = problem.equations
+    def accelerations(self, scaled, motion, q, v, t, h):
+        equations = scaled.equations
         return equations.accelerations(q, v, t, self._correction(equations, q, v, t), motion.floor)[0]
 
     def _correction(self, equations, q, v, t):
+        """Return −2α Φ̇ − β² Φ (rows,)."""
         return -2 * self.alpha * equations.velocity_gap(q, v, t) - self.beta**2 * equations.residual(q, t)
 
-    def close(self, problem, motion, q, v, t, h):
-        # Φ is nowhere closed here: rows that do not count at the start never do.
-        correction = self._correction(problem.equations, q, v, t)
-        given, solved = problem.equations.settled(q, v, t, correction, motion.floor)
+    def close(self, scaled, motion, q, v, t, h):
+        # Φ is never closed here: rows that do not count at the start of the simulation never count.
+        correction = self._correction(scaled.equations, q, v, t)
+        given, solved = scaled.equations.with_reactive_forces(q, v, t, correction, motion.floor)
         a = given.accelerations(q, v, t, correction, motion.floor)[0]
         return Motion(q, v, a, motion.kept, solved), jnp.asarray(True)
 
-    def glide(self, problem, motion, v, t, h):
-        return self.close(problem, motion, problem.equations.space.retract(motion.q, h * v), v, t + h, h)
+    def glide(self, scaled, motion, v, t, h):
+        return self.close(scaled, motion, scaled.equations.space.retract(motion.q, h * v), v, t + h, h)

@@ -11,50 +11,52 @@ from jaxmbs.formulations.augmented import CartesianEquations, null_part
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
-from jaxmbs.system.light import held_bodies
+from jaxmbs.system.light import holding_elements
 from jaxmbs.system.mechanism import Mechanism
 
 # A body is free to move if its share of the directions without inertia, vectors of unit length, is larger than this.
-MIN_FREE = 1e-2
+MIN_FREE_SHARE = 1e-2
+# Bodies without mass are named in a message if their share is larger than this fraction of the largest one.
+MIN_SHARE_RATIO = 0.3
 # Bodies held by at least this many elements, such as a rod between two balls, may spin about their own axis.
-MIN_HOLDING = 2
+MIN_HOLDING_ELEMENTS = 2
 # A free direction, of unit length, is a spin if its rotations contribute more than this.
-MIN_TURNING = 1e-3
+MIN_SPIN_SHARE = 1e-3
 # Ratio of masses, as a power of the rounding unit, down to which traced masses give accurate results.
-UNWEIGHED_POWER = 1 / 2
+TRACED_MASS_POWER = 1 / 2
 
 
 def weightless_bodies(mech: Mechanism) -> list[str]:
-    """Names of the bodies whose mass is a plain 0."""
+    """Return the names of the bodies whose mass is a plain 0."""
     return [name for name, body in mech.bodies.items() if body.massless[0]]
 
 
 @jax.jit
-def undetermined(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
-    """Measure how much each of `weightless_bodies` can move in the directions x with M x = 0 and Φ_q x = 0.
+def free_shares(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
+    """Return for each of `weightless_bodies` its share of the directions x of unit length with M x = 0 and Φ_q x = 0.
 
     The spin of a body about its own axis, such as that of a rod between two balls, does not count.
     """
-    slices, held = mech.layout.velocity_slices, held_bodies(mech)
+    slices, holding = mech.layout.velocity_slices, holding_elements(mech)
     matrix = _matrix(mech, q, t)
     free = null_part(matrix, jnp.eye(matrix.shape[0], dtype=matrix.dtype))
     found = []
     for name in weightless_bodies(mech):
         own = slices[name]
         part = jnp.trace(free[own, own])
-        if held[name] >= MIN_HOLDING:
+        if holding[name] >= MIN_HOLDING_ELEMENTS:
             alone = null_part(matrix[own, own], jnp.eye(own.stop - own.start, dtype=matrix.dtype))
             turning = jnp.trace(alone[mech.layout.angular[own]][:, mech.layout.angular[own]])
-            spins = (jnp.trace(alone) < MIN_HOLDING - 0.5) & (turning > MIN_TURNING)
+            spins = (jnp.trace(alone) < MIN_HOLDING_ELEMENTS - 0.5) & (turning > MIN_SPIN_SHARE)
             part = part - jnp.where(spins, jnp.trace(alone), 0)
         found.append(part)
     return jnp.stack(found)
 
 
 def _matrix(mech: Mechanism, q, t):
-    """M + Φ_qᵀΦ_q in units of the mechanism, the block of M of each body divided by its largest entry."""
+    """Return M + Φ_qᵀΦ_q in units of the mechanism, the block of M of each body divided by its largest entry."""
     equations = CartesianEquations(mech)
-    phi_q, extent, angular = equations.judged_rows(q, t)
+    phi_q, extent, angular = equations.scaling_rows(q, t)
     units = Units(angular, unit_of_length(phi_q, extent, angular))
     rows = phi_q * units.vector[None, :] / units.rows(phi_q)[:, None]
     mass = equations.mass(q, t) * units.vector[:, None] * units.vector[None, :]
@@ -65,33 +67,30 @@ def _matrix(mech: Mechanism, q, t):
 
 
 @jax.jit
-def too_light(mech: Mechanism) -> Bool[Array, ""]:
+def has_unknown_light_body(mech: Mechanism) -> Bool[Array, ""]:
     """Return True if a body is not in `Mechanism.light`, because its mass was not known, but should be."""
-    held, light = held_bodies(mech), mech.light
+    holding, light = holding_elements(mech), mech.light
     masses = {name: jnp.asarray(body.mass) for name, body in mech.bodies.items() if not body.massless[0]}
-    alike = [mass for name, mass in masses.items() if held[name] >= MIN_HOLDING and name not in light]
-    if not alike:
+    others = [mass for name, mass in masses.items() if holding[name] >= MIN_HOLDING_ELEMENTS and name not in light]
+    if not others:
         return jnp.asarray(False)
-    limit = jnp.finfo(mech.dtype).eps ** UNWEIGHED_POWER * jnp.max(jnp.stack(list(masses.values())))
-    return jnp.min(jnp.stack(alike)) < limit
+    limit = jnp.finfo(mech.dtype).eps ** TRACED_MASS_POWER * jnp.max(jnp.stack(list(masses.values())))
+    return jnp.min(jnp.stack(others)) < limit
 
 
-def with_masses_judged(status, mech: Mechanism, q, t, *, weighed: bool):
-    """Return the status of a motion: SINGULAR if the masses do not determine it, or differ so much that rounding spoils it.
-
-    weighed: True if all masses are known.
-    """
+def status_by_masses(status, mech: Mechanism, q, t, *, masses_known: bool):
+    """Return the status, SINGULAR if the masses do not determine the motion, or differ so much that rounding spoils it."""
     singular = jnp.asarray(int(Status.SINGULAR), status.dtype)
     if weightless_bodies(mech):
-        free = jnp.any(undetermined(mech, q, t) > MIN_FREE)
+        free = jnp.any(free_shares(mech, q, t) > MIN_FREE_SHARE)
         status = jnp.where(free & (status == Status.CONVERGED), singular, status)
-    if not weighed:
+    if not masses_known:
         # Rounding may already have given such a motion another bad status.
-        status = jnp.where(too_light(mech) & (status != Status.NON_FINITE), singular, status)
+        status = jnp.where(has_unknown_light_body(mech) & (status != Status.NON_FINITE), singular, status)
     return status
 
 
-def is_weighed(mech: Mechanism) -> bool:
+def are_masses_known(mech: Mechanism) -> bool:
     """Return True if all masses are known, so that `Mechanism.light` takes them into account."""
     return all(is_concrete(body.mass) for body in mech.bodies.values())
 
@@ -99,8 +98,9 @@ def is_weighed(mech: Mechanism) -> bool:
 def check_determined(mech: Mechanism, q, t) -> None:
     """Raise `ValueError` with the names of bodies without mass whose motion is not determined at a configuration."""
     names = weightless_bodies(mech)
-    free = np.asarray(undetermined(mech, q, t)) if names else np.zeros(0)
-    found = [name for name, part in zip(names, free, strict=True) if part > max(MIN_FREE, 0.3 * free.max())]
+    shares = np.asarray(free_shares(mech, q, t)) if names else np.zeros(0)
+    least = max(MIN_FREE_SHARE, MIN_SHARE_RATIO * shares.max(initial=0))
+    found = [name for name, share in zip(names, shares, strict=True) if share > least]
     if found:
         bodies = ", ".join(map(repr, found))
         raise ValueError(

@@ -1,25 +1,25 @@
-"""What springs, dampers, torques and other forces do in a mechanism in motion."""
+"""Forces, lengths, rates and powers of springs, dampers, torques and other forces along a motion."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from jaxmbs.forces import ForceElement
 from jaxmbs.formulations.augmented import Augmented
-from jaxmbs.formulations.stateful import given_states, with_states
+from jaxmbs.formulations.stateful import states_along, with_states
+from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.system.equations import of_forces, state_of
+from jaxmbs.system.equations import map_forces, state_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
 
 class ForceElements(AbstractNamed):
-    """What forces do, by their names: a mapping of names to `ForceElement`.
+    """A mapping of the names of forces to `ForceElement`.
 
     Args:
         by_name: name → `ForceElement`.
@@ -37,8 +37,9 @@ class ForceElements(AbstractNamed):
 
 
 def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
-    """Force, length, rate, power, … of every spring, damper, torque and other force along a motion, by name. The values
-    are differentiable.
+    """Return force, length, rate, power, … of every spring, damper, torque and other force along a motion, by name.
+
+    The values are differentiable.
 
     Args:
         mech: the mechanism.
@@ -52,21 +53,20 @@ def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
         >>> print(mbs.force_elements(pendulum, run)["gravity"].power.round(3))
         [ 0.    19.219]
     """
-    found = _force_elements(mech, run.t, run.q, run.v, given_states(mech, run))
+    found = _force_elements(mech, run.t, run.q, run.v, states_along(mech, run))
     return ForceElements({name: found[name] for name in mech.forces})
 
 
 @eqx.filter_jit
 def _force_elements(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
-    function = partial(ProgramWithFallback(_at_one_time), mech)
-    for _ in range(jnp.ndim(t)):
-        function = jax.vmap(function)
-    return function(t, q, v, states)
+    """Return the force elements at times with any leading axes."""
+    return vmap_axes(partial(ProgramWithFallback(_force_elements_at), mech), jnp.ndim(t))(t, q, v, states)
 
 
-def _at_one_time(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
+def _force_elements_at(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
+    """Return the force elements at one time."""
     mech = with_states(mech, states)
     # The forces do not depend on the formulation.
-    mech = Augmented().equations(mech).settled(q, v, t)[0].mech
+    mech = Augmented().equations(mech).with_reactive_forces(q, v, t)[0].mech
     state = state_of(mech, q, v, t)
-    return of_forces(mech.forces, lambda force: force.report(state))
+    return map_forces(lambda force: force.report(state), mech.forces)

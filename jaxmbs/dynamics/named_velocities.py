@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxmbs.dynamics.methods.method import KEPT
+from jaxmbs.dynamics.methods.method import MAX_NAMED_VELOCITY_GAP
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, velocity_rhs
 from jaxmbs.system.mechanism import Mechanism
 
-# Velocities that a message lists.
-SHOWN = 3
+# Number of velocities that a message lists.
+MAX_LISTED = 3
+# Singular values below this fraction of the largest, or of 1, count as zero.
+MAX_ZERO_SINGULAR_VALUE = 1e-8
+# Tolerance of the rank of rows of free directions.
+RANK_TOLERANCE = 1e-6
 
 
 def contradiction(mech: Mechanism, q, t, v, named: tuple[bool, ...]) -> str | None:
-    """What contradicts what among the named entries of v in a closed configuration, and what to write instead; None if
-    nothing does.
+    """Return a message about named entries of v that contradict each other in a closed configuration; None if none do.
 
-    Larger velocities are taken at their word first, angular ones before others; what does not fit to these contradicts.
+    It says what to write instead. Larger velocities are believed first, angular ones before others; those that the
+    believed ones do not allow are rejected.
     """
     names, angular = mech.layout.velocities, mech.layout.angular
     phi_q = constraint_jacobian(mech, q, t)
@@ -33,13 +37,13 @@ def contradiction(mech: Mechanism, q, t, v, named: tuple[bool, ...]) -> str | No
         implied = (least + free @ part)[k]
         if _rank(free[[*believed, k]]) > len(believed):
             believed.append(k)
-        elif abs(implied - given[k]) > KEPT / 10 * largest:
+        elif abs(implied - given[k]) > MAX_NAMED_VELOCITY_GAP / 10 * largest:
             rejected.append((k, implied))
     if not rejected:
         return None
-    say = lambda k, value: f"{names[k]} = {value * units[k]:.4g}"
-    why = f"with {_listed(say(k, given[k]) for k in believed)} " if believed else ""
-    implied = _listed(f"{say(k, x)}, not {given[k] * units[k]:.4g}" for k, x in rejected)
+    equation = lambda k, value: f"{names[k]} = {value * units[k]:.4g}"
+    why = f"with {_join(equation(k, given[k]) for k in believed)} " if believed else ""
+    implied = _join(f"{equation(k, x)}, not {given[k] * units[k]:.4g}" for k, x in rejected)
     instead = ", ".join(f"{names[k]!r}: {given[k] * units[k]:.6g}" for k in believed)
     return (
         f"v0 contradicts the constraints{' and drivers' if mech.drivers else ''}: {why}they give {implied}. "
@@ -49,17 +53,18 @@ def contradiction(mech: Mechanism, q, t, v, named: tuple[bool, ...]) -> str | No
 
 
 def _solutions(matrix, right):
-    """The least of the solutions of matrix x = right, and a basis of what may be added, as columns."""
-    _, singular, turned = np.linalg.svd(matrix)
-    rank = int(np.sum(singular > 1e-8 * max(1.0, *singular, 0.0)))
-    return np.linalg.lstsq(matrix, right, rcond=1e-8)[0], turned[rank:].T
+    """Return the smallest solution of matrix x = right, and a basis of the null space, as columns."""
+    _, singular, rotated = np.linalg.svd(matrix)
+    rank = int(np.sum(singular > MAX_ZERO_SINGULAR_VALUE * max(1.0, *singular, 0.0)))
+    return np.linalg.lstsq(matrix, right, rcond=MAX_ZERO_SINGULAR_VALUE)[0], rotated[rank:].T
 
 
 def _rank(rows) -> int:
-    return int(np.linalg.matrix_rank(rows, tol=1e-6)) if rows.size else 0
+    return int(np.linalg.matrix_rank(rows, tol=RANK_TOLERANCE)) if rows.size else 0
 
 
-def _listed(parts) -> str:
+def _join(parts) -> str:
+    """Return a text of the first parts, and the number of the others."""
     parts = list(parts)
-    more = [f"{len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
-    return " and ".join([*parts[:SHOWN], *more])
+    more = [f"{len(parts) - MAX_LISTED} more"] if len(parts) > MAX_LISTED else []
+    return " and ".join([*parts[:MAX_LISTED], *more])

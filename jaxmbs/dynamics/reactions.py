@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -11,29 +10,30 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.dynamics.determinacy import is_weighed
+from jaxmbs.dynamics.determinacy import are_masses_known
 from jaxmbs.element import GROUND, require
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
-from jaxmbs.formulations.stateful import given_states, with_states
+from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.motion import Function
 from jaxmbs.numerics.arrays import instance_of
+from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import residual_of
 from jaxmbs.system.layout import Layout
-from jaxmbs.system.marks import as_drawn
+from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
 # A contact counts as pulling if its force holds the bodies together and is larger than this, relative to the largest force
 # in any joint.
-PULLING = 1e-9
-# A multiplier is indeterminate if its component in the null space of the constraint forces is larger than this.
-INDETERMINATE = 1e-4
+MIN_PULL_RATIO = 1e-9
+# A multiplier is not unique if its component in the null space of the constraint forces is larger than this.
+MIN_NULL_COMPONENT = 1e-4
 
 
 class Load(NamedTuple):
-    """A force, and its torque about some point, in some frame; see `Reaction.about`.
+    """A force, and its torque about a point, in the frame of a body; see `Reaction.about`.
 
     Attributes:
         force: (T, d).
@@ -54,9 +54,11 @@ class AbstractWrench(eqx.Module):
     """A force and a torque along a motion, in the ground frame. T rows in every array.
 
     Attributes:
-        force, torque: the torque about `place`; a number in the plane, a vector in space.
-        place: a point, in the ground frame.
-        q: the configurations of the mechanism.
+        force: (T, d).
+        torque: about `place`; (T,) in the plane, (T, 3) in space.
+        place: (T, d), a point in the ground frame.
+        q: (T, n), the configurations of the mechanism.
+        layout: names and indices of the coordinates.
     """
 
     force: eqx.AbstractVar[Array]
@@ -66,51 +68,48 @@ class AbstractWrench(eqx.Module):
     layout: eqx.AbstractVar[Layout]
 
     def about(self, body: str, point=None, *, frame: str | None = None) -> Load:
-        """The same force, and its torque about a point that is fixed in a body: T + (r − r_P) × F.
+        """Return the force, and its torque about a point that is fixed in a body: T + (r − r_P) × F.
 
         `reaction.about("ground", (0.1, 0))` is about a point at rest, `reaction.about("rod")` about the origin of the rod.
+        An unknown body, or a point of another shape, raises `ValueError`.
 
         Args:
             body: its name, or "ground".
             point: in the frame of the body; its origin unless given.
             frame: the body in whose frame the components are; that of the point unless given.
 
-        Raises:
-            ValueError: an unknown body, or a point of another shape.
+        Returns:
+            A `Load`.
         """
         dimension = self.place.shape[-1]
         point = jnp.zeros(dimension, self.q.dtype) if point is None else jnp.asarray(point, self.q.dtype)
         require(point.shape == (dimension,), f"point must have shape ({dimension},), got {point.shape}")
-        at, seen = (self.layout.coordinates_of(name, self.q) for name in (body, frame or body))
-        return Load(*_about(self.layout.bodies[0][1], point, at, seen, self.force, self.torque, self.place))
+        of_body, of_frame = (self.layout.coordinates_of(name, self.q) for name in (body, frame or body))
+        body_type = self.layout.bodies[0][1]
+        return Load(*_about(body_type, point, of_body, of_frame, self.force, self.torque, self.place))
 
 
 @partial(jax.jit, static_argnums=0)
-def _about(kind, point, *motion):
-    def at_one_time(at, seen, force, torque, place):
-        pose, seen = kind.pose(at), kind.pose(seen)
+def _about(body_type, point, *motion):
+    """Return force and torque about a point of a body, along a motion."""
+
+    def at_one_time(of_body, of_frame, force, torque, place):
+        pose, frame = body_type.pose(of_body), body_type.pose(of_frame)
         torque = torque + pose.moment(place - pose.point(point), force)
-        return seen.components(force), seen.components(torque) if torque.ndim else torque
+        return frame.components(force), frame.components(torque) if torque.ndim else torque
 
-    return _over(at_one_time, motion[0].ndim - 1)(*motion)
-
-
-def _over(function: Callable, axes: int) -> Callable:
-    """A function of one time as a function of times, and of a batch of them."""
-    for _ in range(axes):
-        function = jax.vmap(function)
-    return function
+    return vmap_axes(at_one_time, motion[0].ndim - 1)(*motion)
 
 
 class Wrench(AbstractWrench):
-    """What several joints and drivers do to a body together; `about` as of a `Reaction`.
+    """The sum of the forces of several joints and drivers on a body; `about` gives it in other frames.
 
     Attributes:
         force: (T, d), in the ground frame.
         torque: about `place`, in the ground frame: (T,) in the plane, (T, 3) in space.
         place: (T, d), a point in the ground frame.
         q: (T, n), the configurations of the mechanism.
-        layout: names and places of the coordinates.
+        layout: names and indices of the coordinates.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
@@ -127,8 +126,7 @@ class Wrench(AbstractWrench):
 
 
 class Reaction(AbstractWrench):
-    """What a joint or driver does to body j; the opposite force, at the same place, acts on body i. T rows in every
-    array.
+    """Force and torque of a joint or driver on body j; the opposite force, at the same place, acts on body i.
 
     `RelativeX`, `RelativeY` and their drivers are not physical joints: they push along axes of the ground at point_i
     and at point_j, and the opposite force acts on body i at point_i.
@@ -146,15 +144,15 @@ class Reaction(AbstractWrench):
         unique: (T,), False where constraints are redundant and this reaction is one of many that are possible.
         effort: the driving force or torque of an element that prescribes a motion C(t); its work is effort · dC. One
             for each motion of a `TotalJoint` or `RelativeJoint`; None for elements that prescribe none. It is the
-            multiplier where Φ is a length or angle.
+            multiplier if Φ is a length or angle.
         pulls: (T,), True where a contact of cams would have to pull, so that a real follower would lift off. None for
             elements that can pull.
         outside: (T,), True where a contact, or a pin in its slot, is outside of the `part` of an outline. None for
             elements that have no outline with a `part`.
-        place: (T, d), where point_j is, in the ground frame.
-        counter_torque: on body i, about `place` too: −torque, but for `RelativeX` and its like.
+        place: (T, d), position of point_j in the ground frame.
+        counter_torque: on body i, also about `place`: −torque, except for `RelativeX`, `RelativeY` and their drivers.
         q: (T, n), the configurations of the mechanism.
-        layout: names and places of the coordinates.
+        layout: names and indices of the coordinates.
         i: name of body i.
         j: name of body j.
 
@@ -186,8 +184,8 @@ class Reaction(AbstractWrench):
 class Reactions(AbstractNamed):
     """Reactions by the names of constraints and drivers.
 
-    `reactions["A", "motor"]` is the sum over a joint that consists of several elements: what they do to body j of the
-    first one, about its point_j. `reactions.on("rod")` is the sum of all that acts on a body. Both are a `Wrench`.
+    `reactions["A", "motor"]` is the sum over a joint that consists of several elements: their force on body j of the
+    first one, about its point_j. `reactions.on("rod")` is the sum of all reactions on a body. Both are a `Wrench`.
 
     Args:
         by_name: name → `Reaction`.
@@ -211,11 +209,9 @@ class Reactions(AbstractNamed):
         return _sum(list(parts.values()), first.j, first.place)
 
     def on(self, body: str, *names: str) -> Wrench:
-        """The sum of all reactions on a `body`, or of those with these `names`, about the origin of the body.
+        """Return the sum of all reactions on a `body`, or of those with these `names`, about the origin of the body.
 
-        Raises:
-            ValueError: an element that is named does not act on the body, or none does.
-            KeyError: an unknown name.
+        An element that does not act on the body raises `ValueError`, an unknown name `KeyError`.
         """
         chosen = {name: self[name] for name in names} or dict(self)
         parts = {name: reaction for name, reaction in chosen.items() if body in (reaction.i, reaction.j)}
@@ -229,30 +225,31 @@ class Reactions(AbstractNamed):
 
 
 def _sum(parts: list[Reaction], body: str, place) -> Wrench:
-    """What some joints do to a body, about a place."""
+    """Return the sum of some reactions on a body, about a place."""
     layout, q = parts[0].layout, parts[0].q
     loads = [(r.force, r.torque, r.place) if body == r.j else (-r.force, r.counter_torque, r.place) for r in parts]
-    force, torque = _together(layout.bodies[0][1], place, loads)
+    force, torque = _resultant(layout.bodies[0][1], place, loads)
     return Wrench(force=force, torque=torque, place=place, q=q, layout=layout)
 
 
 @partial(jax.jit, static_argnums=0)
-def _together(kind, place, loads):
+def _resultant(body_type, place, loads):
+    """Return force and torque about a place of loads (force, torque, its place), along a motion."""
+
     def at_one_time(place, loads):
-        moment = kind.pose(kind.ground(place.dtype)).moment
+        moment = body_type.pose(body_type.ground(place.dtype)).moment
         return sum(f for f, *_ in loads), sum(torque + moment(at - place, f) for f, torque, at in loads)
 
-    return _over(at_one_time, place.ndim - 1)(place, loads)
+    return vmap_axes(at_one_time, place.ndim - 1)(place, loads)
 
 
 def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulation | None = None) -> Reactions:
-    """Force and torque of every joint and driver along a motion. The constraint force on body j is Φ_qjᵀλ.
+    """Return force and torque of every joint and driver along a motion. The constraint force on body j is Φ_qjᵀλ.
 
     For a motion by `kinematics` this is inverse dynamics: the multipliers λ are computed first; they are the forces and
     driving torques that the motion needs. If constraints are redundant, λ is not unique: the one of smallest norm is
-    taken, and `unique` is False for the reactions that are not determined. The result is differentiable. Where a status
-    is bad, reactions are those of the state that `run` has there. For a batch use `jax.vmap`, or a `run` with leading
-    axes.
+    taken, and `unique` is False for the reactions that are not determined. The result is differentiable. If a status is
+    bad, reactions are those of the state that `run` has there. For a batch use `jax.vmap`, or a `run` with leading axes.
 
     Args:
         mech: the mechanism.
@@ -269,32 +266,35 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
     """
     formulation, mech = instance_of(AbstractFormulation, "formulation", formulation, Augmented()), mech.weighed()
     # If masses are traced, light bodies may be unknown. Multipliers are then improved with the accelerations of the run.
-    a = None if is_weighed(mech) else run.a
-    found = _reactions(mech, run.t, run.q, run.v, a, given_states(mech, run), formulation)
-    of_run = lambda e: {"q": run.q, "layout": mech.layout, "i": e.i, "j": e.j}
+    a = None if are_masses_known(mech) else run.a
+    found = _reactions(mech, run.t, run.q, run.v, a, states_along(mech, run), formulation)
     elements = {**mech.constraints, **mech.drivers}
-    return Reactions({name: Reaction(**found[name], **of_run(element)) for name, element in elements.items()})
+    return Reactions(
+        {name: Reaction(**found[name], q=run.q, layout=mech.layout, i=e.i, j=e.j) for name, e in elements.items()}
+    )
 
 
 @eqx.filter_jit
 def _reactions(mech: Mechanism, t, q, v, a, states, formulation: AbstractFormulation) -> dict[str, dict]:
-    at_one_time = lambda mech, t, q, v, a, states: _at_one_time(mech, formulation, t, q, v, a, states)
-    return _over(partial(ProgramWithFallback(at_one_time), mech), jnp.ndim(t))(t, q, v, a, states)
+    """Return the fields of `Reaction` that depend on the state, by the names of the elements, along a motion."""
+    at_one_time = lambda mech, t, q, v, a, states: _reactions_at(mech, formulation, t, q, v, a, states)
+    return vmap_axes(partial(ProgramWithFallback(at_one_time), mech), jnp.ndim(t))(t, q, v, a, states)
 
 
-def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, dict]:
+def _reactions_at(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, dict]:
+    """Return `_reactions` at one time."""
     # The states of forces are known numbers here: the equations do not need their rates.
-    mech = as_drawn(with_states(mech, states), q)[0]
+    mech = measure_marks(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
     own = equations.from_bodies(q, v, t)
-    equations = equations.settled(*own, t)[0]
-    # The same configuration with the Euler parameters, of two possible ones, to which the multipliers belong.
+    equations = equations.with_reactive_forces(*own, t)[0]
+    # The same configuration, with the sign of the Euler parameters to which the multipliers belong.
     q, v, _ = equations.to_bodies(*own, jnp.zeros_like(own[1]), t)
     multipliers = equations.multipliers(*own, t)
     if a is not None and mech.drivers and mech.layout.kinematic_rows + mech.layout.driver_rows >= mech.layout.m:
         # If drivers determine the motion, the balance of forces needs no M⁻¹: it is exact for any ratio of masses.
-        multipliers = Augmented().equations(mech).balanced(multipliers, q, v, a, t)
-    indeterminate = jnp.abs(Augmented().equations(mech).indeterminate(q, t)) > INDETERMINATE
+        multipliers = Augmented().equations(mech).balance_multipliers(multipliers, q, v, a, t)
+    not_unique = jnp.abs(Augmented().equations(mech).null_components(q, t)) > MIN_NULL_COMPONENT
     space, poses, found = mech.layout, mech.poses(q), {}
     for name, element in {**mech.constraints, **mech.drivers}.items():
         rows = mech.layout.row_slices[name]
@@ -308,16 +308,16 @@ def _at_one_time(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, 
             "body_torque": poses[element.j].components(torque) if torque.ndim else torque,
             "multipliers": own,
             "effort": _efforts(mech, name, element, q, t, own),
-            "unique": ~jnp.any(indeterminate[rows]),
+            "unique": ~jnp.any(not_unique[rows]),
         }
     largest = jnp.max(jnp.array([jnp.max(jnp.abs(load["force"])) for load in found.values()]), initial=0)
     for name, element in {**mech.constraints, **mech.drivers}.items():
-        found[name] |= _contact(mech, name, element, poses, q, found[name]["force"], PULLING * largest)
+        found[name] |= _contact(mech, name, element, poses, q, found[name]["force"], MIN_PULL_RATIO * largest)
     return found
 
 
 def _contact(mech: Mechanism, name: str, element, poses, q, force, least) -> dict[str, Array | None]:
-    """The entries `pulls` and `outside` of a reaction. A contact pulls if its force is larger than `least`."""
+    """Return the entries `pulls` and `outside` of a reaction. A contact pulls if its force is larger than `least`."""
     extra = q[mech.layout.extra_slices[name]] if element.extra else ()
     push, within = element.push(poses[element.i], poses[element.j], *extra), element.within(*extra)
     return {
@@ -327,8 +327,10 @@ def _contact(mech: Mechanism, name: str, element, poses, q, force, least) -> dic
 
 
 def _efforts(mech: Mechanism, name: str, element, q, t, multipliers) -> Array | None:
-    """−λᵀ ∂Φ/∂C for each motion C of an element: what it does for a unit of it."""
+    """Return −λᵀ ∂Φ/∂C for each motion C of an element, its work for a unit of the motion; None without motions."""
     motions = element.motions
+    if not motions:
+        return None
 
     def residual(changes):
         moved = [Function(lambda t, c=c, d=d: c(t) + d) for c, d in zip(motions, changes, strict=True)]
@@ -336,15 +338,16 @@ def _efforts(mech: Mechanism, name: str, element, q, t, multipliers) -> Array | 
 
     efforts = []
     for k in range(len(motions)):
-        one = [jnp.full_like(t, float(k == other)) for other in range(len(motions))]
-        efforts.append(-multipliers @ jax.jvp(residual, ([jnp.zeros_like(t)] * len(motions),), (one,))[1])
-    if not motions:
-        return None
+        unit = [jnp.full_like(t, float(k == other)) for other in range(len(motions))]
+        efforts.append(-multipliers @ jax.jvp(residual, ([jnp.zeros_like(t)] * len(motions),), (unit,))[1])
     return efforts[0] if hasattr(element, "motion") else jnp.stack(efforts)
 
 
 def _load(mech: Mechanism, element, poses, generalized) -> dict[str, Array]:
-    """Force, place, torque and counter-torque of generalized constraint forces; the ground bears the opposite of them."""
+    """Return force, place, torque and counter-torque of generalized constraint forces.
+
+    If a body is the ground, which has no velocities, the force on it is the opposite of that on the other body.
+    """
     slices, j, i = mech.layout.velocity_slices, poses[element.j], poses[element.i]
     origin = jnp.zeros(mech.layout.bodies[0][1].dimension, generalized.dtype)
     place = j.point(getattr(element, "point_j", getattr(element, "point", origin)))

@@ -13,9 +13,17 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from jaxmbs.analyses.assembly import assembled_configuration, is_assembled
-from jaxmbs.dynamics.determinacy import check_determined, is_weighed, with_masses_judged
+from jaxmbs.dynamics.determinacy import are_masses_known, check_determined, status_by_masses
 from jaxmbs.dynamics.methods.explicit import RK4
-from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Grid, Problem, Setup, Start, started
+from jaxmbs.dynamics.methods.method import (
+    AbstractFixedStep,
+    AbstractMethod,
+    Grid,
+    InitialState,
+    ScaledEquations,
+    Setup,
+    initial_motion,
+)
 from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import equations_of, state_names, states_of, with_states
@@ -24,8 +32,8 @@ from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import Energy, energy
-from jaxmbs.system.marks import as_drawn
-from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times, check_motions_at
+from jaxmbs.system.inputs import motion_inputs
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 from jaxmbs.system.trajectory import Trajectory
 
 # A simulation without a given step takes at least this many steps in all.
@@ -35,8 +43,10 @@ MIN_STEPS_PER_RARE_OUTPUT = 8
 # A traced start is assembled in mechanisms with at most this many velocities: compiling the search for more takes ten
 # seconds and longer. With more velocities it is closed by Newton's method in the metric of the mass matrix.
 MAX_SEARCHED_VELOCITIES = 24
-# Where output times are uneven, the grid of steps has at most this many boundaries per output time.
+# If output times are uneven, the grid of steps has at most this many boundaries per output time.
 MAX_BOUNDARIES_PER_OUTPUT = 8
+# An interval may exceed a whole number of steps by this fraction of itself, so that rounding of times costs no step.
+TIME_ROUNDING = 1e-9
 
 
 def simulate(
@@ -51,7 +61,7 @@ def simulate(
     tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Trajectory:
-    """Motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
+    """Simulate the motion of a mechanism under its forces and drivers, from the state (q0, v0) at times[0].
 
     First, q0 moves to the nearest configuration with Φ = 0, as by `assemble`, and v0, if it is a vector, to the nearest
     velocities with Φ_q v = ν, measured with the mass matrix. This does not depend on the formulation. Results are given
@@ -66,7 +76,9 @@ def simulate(
     states of about √n of the n steps, and recomputes the rest.
 
     A sample that fails keeps its last good state from then on, with a status other than 0, and does not affect its
-    neighbours.
+    neighbours. It raises `ValueError` for wrong shapes or names; for a body without mass whose motion is not determined;
+    for named velocities that contradict the constraints; and for a `step` together with times that are traced by `jit`,
+    `grad` or `vmap`, so that the number of steps is not known.
 
     Args:
         mech: the mechanism.
@@ -91,11 +103,6 @@ def simulate(
     Returns:
         A `Trajectory`, with multipliers and energy.
 
-    Raises:
-        ValueError: wrong shapes or names; a body without mass whose motion is not determined; named velocities that
-            contradict the constraints; a `step` together with times that are traced by `jit`, `grad` or `vmap`, so
-            that the number of steps is not known.
-
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)
         >>> print(run.position("bob.phi").round(3))  # let go from the horizontal
@@ -103,21 +110,12 @@ def simulate(
         >>> print(jnp.abs(run.energy.total).max() < 1e-6)
         True
     """
-    method = instance_of(AbstractMethod, "method", method, RK4())
-    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    mech, q = as_drawn(mech.weighed(), mech.coordinates(q0))
-    asked, times = times, as_times(times, q.dtype)
-    if times.ndim != 1 or times.shape[0] == 0:
-        raise ValueError(f"times must be a row of at least one time, got shape {times.shape}")
-    check_motions_at(mech, times)
-    start, given = _start(mech, q, v0, times, tolerance), mech.named_velocities(v0)
-    times = times.astype(start.q.dtype)
-    options: Any = {"tolerance": float(tolerance), "weighed": is_weighed(mech)}
-    result = _simulate(mech, times, start, _grid(asked, step, method), method, formulation, **options).of(mech)
-    if is_concrete(result.status) and np.asarray(result.status)[0] == Status.SINGULAR:
+    mech, start, result = _simulation(mech, times, times, q0, v0, step, method, formulation, tolerance)
+    status = np.asarray(result.status)[0] if is_concrete(result.status) else None
+    if status == Status.SINGULAR:
         check_determined(mech, result.q[0], result.t[0])
-    if given is not None and is_concrete(result.status) and np.asarray(result.status)[0] == Status.NOT_ASSEMBLED:
-        _check_named(mech, result.t[0], start, given, float(tolerance))
+    if status == Status.NOT_ASSEMBLED and start.named is not None:
+        _check_named(mech, result.t[0], start, start.named, float(tolerance))
     if throw:
         check_known(result)
         result.explain_failure().throw("simulation")
@@ -139,19 +137,21 @@ def simulate_from(
     """Simulate as `simulate` does, at the times begin + after, where `begin` may be traced.
 
     Use it if the time is part of a carry, for example in a `scan` over the intervals of a controller: with a `step`,
-    `simulate` does not accept traced times.
+    `simulate` does not accept traced times. It raises the errors of `simulate`, except those that depend on the status.
 
     Args:
         mech: the mechanism.
         begin: the time to which `after` is added.
         after: (T,), known numbers, increasing or decreasing; the start q0, v0 is at the time begin + after[0].
-        q0, v0, step, method, formulation, tolerance: as for `simulate`.
+        q0: as for `simulate`.
+        v0: as for `simulate`.
+        step: as for `simulate`.
+        method: as for `simulate`.
+        formulation: as for `simulate`.
+        tolerance: as for `simulate`.
 
     Returns:
         A `Trajectory`; its `t` is begin + after.
-
-    Raises:
-        ValueError: as from `simulate`, except for errors that depend on the status.
 
     Examples:
         >>> def interval(state, _):
@@ -161,18 +161,20 @@ def simulate_from(
         >>> print(jax.lax.scan(interval, start, length=10)[1][jnp.array([4, 9])].round(3))  # at 0.5 and at 1
         [ 0.402 -1.405]
     """
-    method = instance_of(AbstractMethod, "method", method, RK4())
-    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
-    mech, q = as_drawn(mech.weighed(), mech.coordinates(q0))
     times = begin + jnp.asarray(after)
-    start, grid = _start(mech, q, v0, times, tolerance), _grid(after, step, method)
-    times = times.astype(start.q.dtype)
-    options: Any = {"tolerance": float(tolerance), "weighed": is_weighed(mech)}
-    return _simulate(mech, times, start, grid, method, formulation, **options).of(mech)
+    return _simulation(mech, times, after, q0, v0, step, method, formulation, tolerance)[2]
 
 
-class _Given(NamedTuple):
-    """The start of a simulation: an assembled configuration with its status, velocities, and which of them are named."""
+class _InitialValues(NamedTuple):
+    """Initial values of a simulation, as coordinates and velocities of the bodies.
+
+    Attributes:
+        q: (n,), the configuration.
+        v: (m,), velocities.
+        status: that of the assembly.
+        named: (m,), True for each velocity that keeps its value; None if v is a vector without names.
+        assembled: False if q is still to be closed.
+    """
 
     q: Float[Array, " n"]
     v: Float[Array, " m"]
@@ -181,25 +183,39 @@ class _Given(NamedTuple):
     assembled: bool = True
 
 
-def _start(mech: Mechanism, q, v0, times, tolerance: float) -> _Given:
+def _simulation(
+    mech: Mechanism, times, grid_times, q0, v0, step, method, formulation, tolerance
+) -> tuple[Mechanism, _InitialValues, Trajectory]:
+    """Return the mechanism that was simulated, its initial values, and the motion; steps are chosen by `grid_times`."""
+    method = instance_of(AbstractMethod, "method", method, RK4())
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    mech, q, times = motion_inputs(mech.weighed(), q0, times)
+    start = _initial_values(mech, q, v0, times, tolerance)
+    times = times.astype(start.q.dtype)
+    options: Any = {"tolerance": float(tolerance), "masses_known": are_masses_known(mech)}
+    grid = _grid(grid_times, step, method)
+    return mech, start, _simulate(mech, times, start, grid, method, formulation, **options).of(mech)
+
+
+def _initial_values(mech: Mechanism, q, v0, times, tolerance: float) -> _InitialValues:
     """Assemble the mechanism at the first time, unless it is known to be assembled."""
     v, named = mech.velocities(v0), mech.named_velocities(v0)
-    dtype = jnp.result_type(q, times, v)
+    dtype = jnp.result_type(q, v)
     q, v, t = q.astype(dtype), v.astype(dtype), times[0].astype(dtype)
     known = all(map(is_concrete, jax.tree.leaves((mech, q, t))))
     if known and is_assembled(mech, q, t):
-        return _Given(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named)
+        return _InitialValues(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named)
     if not known and mech.layout.m > MAX_SEARCHED_VELOCITIES:
-        return _Given(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named, assembled=False)
+        return _InitialValues(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named, assembled=False)
     # Numbers that are not finite give the status NON_FINITE, and no derivative.
     q, status, _ = assembled_configuration(mech, q, t, (), float(tolerance))
-    return _Given(q, v, status, named)
+    return _InitialValues(q, v, status, named)
 
 
-def _check_named(mech: Mechanism, t, start: _Given, named: tuple[bool, ...], tolerance: float) -> None:
-    """Raise `ValueError` for named velocities that contradict the constraints, where only these keep it from starting."""
+def _check_named(mech: Mechanism, t, start: _InitialValues, named: tuple[bool, ...], tolerance: float) -> None:
+    """Raise `ValueError` for named velocities that contradict the constraints, if the mechanism can start without them."""
     at_rest, grid = start._replace(v=jnp.zeros_like(start.v), named=None), _grid(t[None], None, RK4())
-    run = _simulate(mech, t[None], at_rest, grid, RK4(), Augmented(), tolerance=tolerance, weighed=True)
+    run = _simulate(mech, t[None], at_rest, grid, RK4(), Augmented(), tolerance=tolerance, masses_known=True)
     if run.status[0] == Status.CONVERGED:
         reason = contradiction(mech, run.q[0], t, start.v, named)
         if reason is not None:
@@ -207,7 +223,7 @@ def _check_named(mech: Mechanism, t, start: _Given, named: tuple[bool, ...], tol
 
 
 def _grid(times, step, method) -> Grid:
-    """Boundaries and steps, such that no step is longer than `step`."""
+    """Return the grid of boundaries and steps for output times, with no step longer than `step`."""
     known = all(map(is_concrete, jax.tree.leaves(times)))
     count = np.shape(times)[0] if known else jnp.shape(jnp.asarray(times))[0]
     if known and np.all(np.isfinite(times)):
@@ -226,17 +242,18 @@ def _grid(times, step, method) -> Grid:
         raise ValueError(
             "with a step the times must be known when the simulation is built: make them with numpy, or outside jit"
         )
-    # A hair of rounding in the times must not cost a step.
-    needed = np.ceil(np.abs(np.diff(np.asarray(times, float))) / float(step) * (1 - 1e-9)).astype(int).clip(1)
-    return _divided(needed)
+    needed = np.abs(np.diff(np.asarray(times, float))) / float(step) * (1 - TIME_ROUNDING)
+    return _uneven_grid(np.ceil(needed).astype(int).clip(1))
 
 
-def _divided(needed: np.ndarray) -> Grid:
-    """Intervals of the times cut into parts with the same number of steps each, so that few steps are wasted."""
+def _uneven_grid(needed: np.ndarray) -> Grid:
+    """Return a grid for intervals that need these numbers of steps.
+
+    Intervals are cut into parts with the same number of steps each, so that as few steps as possible are wasted.
+    """
     best = None
-    for steps in sorted(
-        {int(-(-n // k)) for n in set(needed.tolist()) for k in range(1, MAX_BOUNDARIES_PER_OUTPUT + 1)}
-    ):
+    candidates = {int(-(-n // k)) for n in set(needed.tolist()) for k in range(1, MAX_BOUNDARIES_PER_OUTPUT + 1)}
+    for steps in sorted(candidates):
         parts = -(-needed // steps)
         cost = int(parts.sum()) * steps, int(parts.sum())
         if parts.sum() <= MAX_BOUNDARIES_PER_OUTPUT * len(needed) and (best is None or cost < best[0]):
@@ -251,67 +268,76 @@ def _divided(needed: np.ndarray) -> Grid:
 
 @eqx.filter_jit
 def _simulate(
-    mech: Mechanism, times, start: _Given, grid: Grid, method, formulation, *, tolerance: float, weighed: bool
+    mech: Mechanism,
+    times,
+    start: _InitialValues,
+    grid: Grid,
+    method,
+    formulation,
+    *,
+    tolerance: float,
+    masses_known: bool,
 ) -> Trajectory:
+    """Return the motion without its mechanism: initial state, steps, and outputs are a program each."""
     clean_times, in_time = jnp.where(jnp.isfinite(times), times, 0), jnp.all(jnp.isfinite(times))
 
     # Programs check for themselves that inputs and outputs are finite. Checks between programs would take XLA as much time
     # as everything else.
-    def enter(mech, t, q, v, assembled, in_time):
+    def initial_state(mech, t, q, v, status, in_time):
+        """Return x, u and status in the formulation's coordinates, scales, and the initial values without derivatives."""
         mech, usable = finite(mech)
         usable = usable & in_time & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
         q, v = (jnp.where(jnp.isfinite(x), x, 0) for x in (q, v))
-        begin, equations = (q, v), equations_of(formulation, mech)
-        status = assembled
+        initial, equations = (q, v), equations_of(formulation, mech)
         if start.named is not None and equations.own_coordinates:
             # Named velocities are velocities of bodies.
             bodies = equations_of(Augmented(), mech)
             x, u = bodies.from_bodies(q, v, t)
-            problem = Problem.of(bodies, bodies.scales(x, t), tolerance)
-            (x, u, *_), fits = started(
-                problem, Start(x, u, (*start.named, *[True] * (u.size - v.size)), start.assembled), t
-            )
-            status = jnp.where(status == Status.CONVERGED, fits, status)
+            scaled = ScaledEquations.of(bodies, bodies.scales(x, t), tolerance)
+            named = (*start.named, *[True] * (u.size - v.size))
+            (x, u, *_), found = initial_motion(scaled, InitialState(x, u, named, start.assembled), t)
+            status = jnp.where(status == Status.CONVERGED, found, status)
             q, v, _ = bodies.to_bodies(x, u, jnp.zeros_like(u), t)
         elif equations.from_allowed:
             bodies = equations_of(Augmented(), mech)
             x, u = bodies.from_bodies(q, v, t)
             v = bodies.to_bodies(x, bodies.close_velocity(x, u, t), jnp.zeros_like(u), t)[1]
         x, u = equations.from_bodies(q, v, t)
-        still, at, now = jax.lax.stop_gradient((equations, x, t))
-        scales = still.scales(at, now)
-        open_ = ~Problem.of(still, scales, tolerance).fits(at, still.residual(at, now))
-        status = jnp.where(start.assembled & open_ & (status == Status.CONVERGED), int(Status.NOT_ASSEMBLED), status)
+        constant, x_0, t_0 = jax.lax.stop_gradient((equations, x, t))
+        scales = constant.scales(x_0, t_0)
+        is_open = ~ScaledEquations.of(constant, scales, tolerance).fits(x_0, constant.residual(x_0, t_0))
+        status = jnp.where(start.assembled & is_open & (status == Status.CONVERGED), int(Status.NOT_ASSEMBLED), status)
         status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
-        return x, u, status, scales, jax.lax.stop_gradient(begin)
+        return x, u, status, scales, jax.lax.stop_gradient(initial)
 
-    def output(setup, t, x, u, status, entered, begin):
-        equations = setup.problem.equations
-        mech, equations = equations.mech, equations.settled(x, u, t)[0]
+    def output(setup, t, x, u, status, initial_status, initial):
+        """Return the arrays of a `Trajectory` at one time."""
+        equations = setup.scaled_equations.equations
+        mech, equations = equations.mech, equations.with_reactive_forces(x, u, t)[0]
         rates, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, rates, t)
         states = states_of(equations, u)
         energies = tuple(energy(mech if states is None else with_states(mech, states), q, v))
         multipliers = equations.multipliers(x, u, t, rates)
-        begun = entered == Status.CONVERGED
-        status = jnp.where(begun, status, entered)
-        # What is known in time is none of the state that the method has judged.
-        there = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
-        status = jnp.where(there, status, int(Status.NON_FINITE)).astype(jnp.int32)
-        q, v = (jnp.where(begun & there, x, at) for x, at in zip((q, v), begin, strict=True))
+        started_well = initial_status == Status.CONVERGED
+        status = jnp.where(started_well, status, initial_status)
+        # Coordinates that are prescribed in time are not part of the state that the method has checked.
+        is_finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
+        status = jnp.where(is_finite, status, int(Status.NON_FINITE)).astype(jnp.int32)
+        q, v = (jnp.where(started_well & is_finite, x, x_0) for x, x_0 in zip((q, v), initial, strict=True))
         good = status == Status.CONVERGED
         v, a, multipliers, *parts = (jnp.where(good | jnp.isfinite(x), x, 0) for x in (v, a, multipliers, *energies))
         return q, v, a, status, multipliers, parts, states
 
-    x, u, entered, scales, begin = ProgramWithFallback(enter, runs="once")(
+    x, u, initial_status, scales, initial = ProgramWithFallback(initial_state, runs="once")(
         mech, clean_times[0], start.q, start.v, start.status, in_time
     )
     setup = Setup(formulation, mech, scales, tolerance)
-    given = None if equations_of(formulation, mech).own_coordinates else start.named
-    x, u, status = method.run(setup, clean_times, grid, Start(x, u, given, start.assembled))
-    outputs = ProgramWithFallback(output, runs="once" if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else "seldom")
-    found = jax.vmap(lambda *now: outputs(setup, *now, entered, begin))(clean_times, x, u, status)
-    q, v, a, status, multipliers, energies, states = found
-    status = with_masses_judged(status, finite(mech)[0], q[0], clean_times[0], weighed=weighed)
-    named = state_names(mech) if states is not None else ()
-    return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies), None, states, named)
+    named = None if equations_of(formulation, mech).own_coordinates else start.named
+    x, u, status = method.run(setup, clean_times, grid, InitialState(x, u, named, start.assembled))
+    output_program = ProgramWithFallback(output, runs="once" if grid.steps >= MIN_STEPS_PER_RARE_OUTPUT else "seldom")
+    at_each_time = jax.vmap(lambda *now: output_program(setup, *now, initial_status, initial))
+    q, v, a, status, multipliers, energies, states = at_each_time(clean_times, x, u, status)
+    status = status_by_masses(status, finite(mech)[0], q[0], clean_times[0], masses_known=masses_known)
+    names = state_names(mech) if states is not None else ()
+    return Trajectory(times, q, v, a, status, mech.layout, multipliers, Energy(*energies), None, states, names)

@@ -15,16 +15,16 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, PyTree
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.closure import Projection
 from jaxmbs.dynamics.methods.explicit import SemiImplicitEuler
-from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, Problem, judge
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, ScaledEquations, step_status
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.formulations.augmented import AbstractFormulation
-from jaxmbs.formulations.joint.equations import JointCoordinates
+from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.formulations.stateful import equations_of, start_states, state_names, states_of
 from jaxmbs.numerics.arrays import default_float, finite, where_tree
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.system.marks import unmarked, with_marks
+from jaxmbs.system.marks import gears_without_marks, with_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
@@ -326,19 +326,19 @@ class Environment(eqx.Module):
         action, acts = where_finite(action)
         mech, usable = finite(self.build(params, action))
         equations, h = equations_of(self.formulation, mech), self.control_step / self.substeps
-        if unmarked(mech):
+        if gears_without_marks(mech):
             q, *_ = equations.to_bodies(x, u, jnp.zeros_like(u), begin)
             equations = equations_of(self.formulation, with_marks(mech, q))
-        problem = Problem.of(equations, equations.scales(x, begin), DEFAULT_TOLERANCE)
-        state = self.method.start(problem, Motion.of(problem.equations, x, u, begin), begin)
+        scaled = ScaledEquations.of(equations, equations.scales(x, begin), DEFAULT_TOLERANCE)
+        state = self.method.start(scaled, Motion.of(scaled.equations, x, u, begin), begin)
         status = jnp.where(acts & usable, status, int(Status.NON_FINITE))
 
         def substep(k, carry):
             """Take substep k; keep the last good state after a failure."""
             state, status = carry
             t = begin + k * h
-            new, closed = self.method.step(problem, state, t, jnp.asarray(h, x.dtype))
-            now = judge(problem, self.method.motion(new), closed, t + h, h)
+            new, closed = self.method.step(scaled, state, t, jnp.asarray(h, x.dtype))
+            now = step_status(scaled, self.method.motion(new), closed, t + h, h)
             status = jnp.where(status == Status.CONVERGED, now, status)
             return where_tree(status == Status.CONVERGED, new, state), status
 

@@ -1,6 +1,6 @@
-"""Forces on the bodies of a mechanism, in the plane and in space alike.
+"""Forces on the bodies of a mechanism, in the plane and in space.
 
-A force is a small class: `generalized` gives its part of Q, conjugate to the velocities v, and `potential` its potential
+A force is a small class: `generalized` returns its part of Q, conjugate to the velocities v, and `potential` its potential
 energy, if it has one. Elements between two bodies act on both, with opposite signs.
 """
 

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import GROUND, renamed, require
+from jaxmbs.element import GROUND, require, warn_renamed
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import opposite
 from jaxmbs.forces.values import OfState, as_function, check_value, evaluate, value_field
@@ -56,7 +56,7 @@ class Torque(AbstractForce):
         value: a number in the plane, in space a vector in the ground frame; or a motion, or a function: f(state) of
             a `State` is preferred, f(t, q, v) works too.
         reaction: name of the body that bears the opposite torque; the ground unless given.
-        follower: whether the vector turns with the body; in the ground frame otherwise.
+        follower: True for a vector that turns with the body, given in its frame.
 
     Examples:
         >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"motor": mbs.Torque("a", 3.0)})
@@ -76,6 +76,7 @@ class Torque(AbstractForce):
         return opposite(state, self.reaction, other.torque(-torque), self.body, on.torque(torque))
 
     def _torque(self, state):
+        """Return the torque on the body, in the ground frame."""
         torque = evaluate(self.value, state, self.shapes[state.bodies[self.body].dimension], "value")
         return state.poses[self.body].direction(torque) if self.follower and torque.ndim else torque
 
@@ -94,9 +95,9 @@ class PointForce(AbstractForce):
     Args:
         body: name of the body.
         point: s in the body frame, (2,) in the plane or (3,) in space.
-        value: F: a constant vector, a function that gives a vector, or a tuple of components, each of them a number, a
+        value: F: a constant vector, a function that returns a vector, or a tuple of components, each of them a number, a
             motion or a function. A function is f(state) of a `State`; f(t, q, v) works too.
-        follower: whether F turns with the body. If not, F is a vector in the ground frame.
+        follower: True for an F that turns with the body, given in its frame; else F is a vector in the ground frame.
 
     Examples:
         >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"push": mbs.PointForce("a", (1, 0), (0.0, 5.0))})
@@ -113,6 +114,7 @@ class PointForce(AbstractForce):
         return state.generalized({self.body: state.poses[self.body].force_at(self.point, self._force(state))})
 
     def _force(self, state):
+        """Return F in the ground frame."""
         force = evaluate(self.value, state, self.point.shape, "value")
         return state.poses[self.body].direction(force) if self.follower else force
 
@@ -125,7 +127,7 @@ class PointForce(AbstractForce):
 
 
 class OfCoordinates(eqx.Module):
-    """A function f(q, v, t) as one of the `State`."""
+    """A function f(q, v, t) as a function of the `State`."""
 
     f: Callable
 
@@ -134,21 +136,21 @@ class OfCoordinates(eqx.Module):
 
 
 def _of_state(f):
-    """f(state); the order of f(q, v, t) is found nowhere else."""
+    """Return f as a function of the state. Only `UserForce` also takes f(q, v, t), which is deprecated."""
     f = as_function(f)
     if not callable(f) or isinstance(f, OfState):
         return f
-    renamed("UserForce(f) with f(q, v, t)", "f(state), with state.q, state.v and state.t")
+    warn_renamed("UserForce(f) with f(q, v, t)", "f(state), with state.q, state.v and state.t")
     return OfState(OfCoordinates(f))
 
 
 class UserForce(AbstractForce):
-    """Any generalized force: Q = f(state), conjugate to the velocities v (its power is Qᵀv).
+    """An arbitrary generalized force: Q = f(state), conjugate to the velocities v (its power is Qᵀv).
 
     Numbers and JAX arrays that `f` closes over may be traced, and are differentiated; NumPy arrays are constants.
 
     Args:
-        f: a function f(state) of a `State` that gives Q (m,). A function f(q, v, t) works, but is deprecated.
+        f: a function f(state) of a `State` that returns Q (m,). A function f(q, v, t) works, but is deprecated.
         potential_energy: V(q), if the force has a potential; it is used for the energy only, the force is not derived
             from it.
 

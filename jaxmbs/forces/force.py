@@ -1,4 +1,4 @@
-"""What a force on the bodies of a mechanism is, in the plane and in space alike."""
+"""Base class of forces on the bodies of a mechanism, in the plane and in space."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from jaxmbs.numerics.arrays import Structured, check_fields
 
 
 class ForceElement(eqx.Module):
-    """What a force does in a state, or along a motion. Along a motion every number has an axis of time, and those of a
-    batch.
+    """Force, length, power, … of a force element in a state, or along a motion.
 
-    What has no meaning for the force is None.
+    Along a motion every number has an axis of time, and those of a batch. Attributes that a force does not have are None.
 
     Attributes:
-        power: Q·v, what it brings into the mechanism; negative for a spring that is being stretched.
+        power: Q·v, its power into the mechanism; negative for a spring that is being stretched.
         potential: its potential energy; zero for a force that has none.
         force: a number between two points, positive where it pulls them together; for an `AxialSpring` the force along
             the axis, on body j; for a `PointForce` the vector in the ground frame.
@@ -56,8 +55,7 @@ class ForceElement(eqx.Module):
 
 
 class AbstractForce(Structured):
-    """A force on some of the bodies. A subclass gives its part of Q, its potential energy if it has one, and what it
-    measures.
+    """A force on some of the bodies. A subclass defines `generalized`, and `potential` and `measures` if it has them.
 
     Attributes:
         needed: names of arguments of which at least one has to be given, if there are any.
@@ -75,29 +73,29 @@ class AbstractForce(Structured):
 
     @abc.abstractmethod
     def generalized(self, state: State) -> Float[Array, " n"]:
-        """Its part of the generalized force Q (m,), conjugate to v, in a `state`."""
+        """Return its part of the generalized force Q (m,), conjugate to v, in a `state`."""
 
     def potential(self, state: State) -> Float[Array, ""]:
-        """Potential energy in a `state`; zero for a force that has none."""
+        """Return the potential energy in a `state`; zero for a force that has none."""
         return jnp.zeros((), state.q.dtype)
 
     def kinetic(self, state: State) -> Float[Array, ""]:
-        """Kinetic energy of what moves with it and is not a body, such as a motor's rotor."""
+        """Return the kinetic energy of parts of the force that are not bodies, such as a motor's rotor."""
         return jnp.zeros((), state.q.dtype)
 
     def measures(self, state: State) -> dict[str, Array]:
-        """Force, torque, length, angle and rate in a `state`, as far as it has them; see `ForceElement`."""
+        """Return force, torque, length, angle and rate in a `state`, as far as it has them; see `ForceElement`."""
         del state
         return {}
 
     def report(self, state: State) -> ForceElement:
-        """What it does in a state."""
+        """Return the `ForceElement` in a `state`."""
         given = {"power": self.generalized(state) @ state.v, **self.measures(state)}
         return ForceElement(potential=self.potential(state), **given)
 
     @property
     def uniform(self) -> Array | None:
-        """The acceleration that it gives to every mass, wherever it is, if that is all that it does."""
+        """Acceleration (d,) that it gives to every mass; None for forces with any other effect."""
         return None
 
     @property
@@ -106,7 +104,7 @@ class AbstractForce(Structured):
         return tuple(getattr(self, name) for name in ("i", "j", "body", "reaction") if hasattr(self, name))
 
     def check_joints(self, elements: Mapping[str, AbstractConstraint]) -> None:
-        """Raise `ValueError` if the constraints and drivers of the mechanism are not what the force needs."""
+        """Raise `ValueError` if the mechanism has not the joints that the force needs."""
         del elements
 
     def check(self, dimension: int) -> None:

@@ -17,13 +17,18 @@ from jaxmbs.numerics.arrays import is_concrete, real
 
 
 def line_of_action(i: Any, j: Any, point_i: Any, point_j: Any) -> tuple[Float[Array, ""], Float[Array, " d"]]:
-    """The distance of two points, and the unit vector from the first to the second.
+    """Return the distance of two points, and the unit vector from the first to the second.
 
-    Where the points coincide the direction is zero, and so are all derivatives.
+    If the points coincide, the direction is zero, and so are all derivatives.
 
     Args:
-        i, j: poses of two bodies.
-        point_i, point_j: the points in their body frames.
+        i: pose of the first body.
+        j: pose of the second body.
+        point_i: first point in the frame of i.
+        point_j: second point in the frame of j.
+
+    Returns:
+        The distance, and the unit vector (d,) in the ground frame.
 
     Examples:
         >>> i, j = (planar.Body.pose(jnp.array([x, 0.0, 0.0])) for x in (0.0, 3.0))
@@ -38,14 +43,14 @@ def line_of_action(i: Any, j: Any, point_i: Any, point_j: Any) -> tuple[Float[Ar
     return length, d / jnp.where(apart, length, 1)
 
 
-def _ends(force, state):
-    """Its two points, the origins unless given."""
+def _points(force, state):
+    """Return the two points of a force in the body frames, the origins unless given."""
     origin = jnp.zeros_like(state.poses[force.i].r)
     return tuple(origin if point is None else point for point in (force.point_i, force.point_j))
 
 
 class AbstractSpringDamper(AbstractForce):
-    """What pulls two points together: f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a.
+    """A force that pulls two points together: f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a.
 
     Args:
         i, j, point_i, point_j, stiffness, damping, free_length, actuator, force: see `SpringDamper`.
@@ -67,20 +72,23 @@ class AbstractSpringDamper(AbstractForce):
 
     def generalized(self, state):
         i, j = state.poses[self.i], state.poses[self.j]
-        point_i, point_j = _ends(self, state)
+        point_i, point_j = _points(self, state)
         length, along = self._line(state)
         force = self._pull(state, length, along) * along
         return opposite(state, self.i, i.force_at(point_i, force), self.j, j.force_at(point_j, -force))
 
     def _line(self, state):
-        return line_of_action(state.poses[self.i], state.poses[self.j], *_ends(self, state))
+        """Return ℓ and the unit vector along the line of action."""
+        return line_of_action(state.poses[self.i], state.poses[self.j], *_points(self, state))
 
     def _rate(self, state, along):
-        ends = zip((self.i, self.j), _ends(self, state), strict=True)
-        v_i, v_j = (state.poses[body].velocity(point, state.velocities[body]) for body, point in ends)
+        """Return ℓ̇, for the unit vector along the line of action."""
+        points = zip((self.i, self.j), _points(self, state), strict=True)
+        v_i, v_j = (state.poses[body].velocity(point, state.velocities[body]) for body, point in points)
         return along @ (v_j - v_i)
 
     def _pull(self, state, length, along):
+        """Return f."""
         pull = jnp.zeros_like(length)
         if self.stiffness is not None:
             pull = pull + self.stiffness * (length - self.free_length)
@@ -113,10 +121,10 @@ class AbstractSpringDamper(AbstractForce):
 
 
 class SpringDamper(AbstractSpringDamper):
-    """A spring, a damper and an actuator in parallel between two points: f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a pulls
-    them together.
+    """A spring, a damper and an actuator in parallel between two points.
 
-    V = ½ k (ℓ − ℓ₀)²; f_n has no part in it. Where the points coincide there is no direction, and so no force.
+    f = k (ℓ − ℓ₀) + c ℓ̇ + f_n(ℓ, ℓ̇) + f_a pulls them together. V = ½ k (ℓ − ℓ₀)²; f_n is not in it. If the points
+    coincide there is no direction, and so no force.
 
     Args:
         i, j: names of the bodies.
@@ -139,7 +147,7 @@ class SpringDamper(AbstractSpringDamper):
 class Spring(AbstractSpringDamper):
     """A spring between two points: f = k (ℓ − ℓ₀) pulls them together, V = ½ k (ℓ − ℓ₀)².
 
-    It may also have any other law f(ℓ, ℓ̇). The potential energy of such a law is not known and not counted in V.
+    It may also have any other law f(ℓ, ℓ̇). The potential energy of such a law is not known and not in V.
 
     Args:
         i, j: names of the bodies.
@@ -184,11 +192,11 @@ class Damper(AbstractSpringDamper):
 
 
 class AxialSpring(AbstractForce):
-    """A spring and a damper along an axis of body i: F = −k (s − s₀) − c ṡ + F_n(s, ṡ) on body j, along the axis, at
-    point_j.
+    """A spring and a damper along an axis of body i, in space.
 
-    s = u_iᵀ A_iᵀ (r_j^P − r_i^P), with the unit vector u_i, is the slide of a joint along the axis. V = ½ k (s − s₀)².
-    The opposite force acts on body i where point_j is. F_n has no potential energy. In space only.
+    F = −k (s − s₀) − c ṡ + F_n(s, ṡ) acts on body j at point_j, along the axis; the opposite force acts on body i at the
+    same place. s = u_iᵀ A_iᵀ (r_j^P − r_i^P), with the unit vector u_i, is the slide of a joint along the axis.
+    V = ½ k (s − s₀)²; F_n is not in it.
 
     Args:
         i, j: names of the bodies.
@@ -219,11 +227,12 @@ class AxialSpring(AbstractForce):
 
     def generalized(self, state):
         i, j = state.poses[self.i], state.poses[self.j]
-        met, point_j = self._meeting(state)
+        point_on_i, point_j = self._place(state)
         force = self._push(state) * i.axis(self.axis_i)
-        return opposite(state, self.i, i.force_at(met, -force), self.j, j.force_at(point_j, force))
+        return opposite(state, self.i, i.force_at(point_on_i, -force), self.j, j.force_at(point_j, force))
 
     def _push(self, state):
+        """Return F."""
         push = jnp.zeros((), state.q.dtype)
         if self.stiffness is not None:
             push = push - self.stiffness * (self._slide(state) - self.free_length)
@@ -233,24 +242,26 @@ class AxialSpring(AbstractForce):
             push = push + self.force(self._slide(state), self._rate(state))
         return push
 
-    def _meeting(self, state):
-        """point_j in the frame of body i, and in that of body j."""
+    def _place(self, state):
+        """Return point_j in the frame of body i, and in that of body j."""
         i, j = state.poses[self.i], state.poses[self.j]
-        _, point_j = _ends(self, state)
+        _, point_j = _points(self, state)
         return i.components(j.point(point_j) - i.r), point_j
 
     def _rate(self, state):
+        """Return ṡ."""
         i, j = state.poses[self.i], state.poses[self.j]
-        met, point_j = self._meeting(state)
+        point_on_i, point_j = self._place(state)
         v_i, v_j = state.velocities[self.i], state.velocities[self.j]
-        return i.axis(self.axis_i) @ (j.velocity(point_j, v_j) - i.velocity(met, v_i))
+        return i.axis(self.axis_i) @ (j.velocity(point_j, v_j) - i.velocity(point_on_i, v_i))
 
     def measures(self, state):
         return {"force": self._push(state), "length": self._slide(state), "rate": self._rate(state)}
 
     def _slide(self, state):
+        """Return s."""
         i, j = state.poses[self.i], state.poses[self.j]
-        point_i, point_j = _ends(self, state)
+        point_i, point_j = _points(self, state)
         return i.axis(self.axis_i) @ (j.point(point_j) - i.point(point_i))
 
     def potential(self, state):

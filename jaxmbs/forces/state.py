@@ -1,4 +1,4 @@
-"""A mechanism in motion, as forces see it."""
+"""The state of a mechanism, from which forces are computed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractConstraint, unknown
-from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, measured
+from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, measure_joint
 
 
 class Along(NamedTuple):
-    """One coordinate of a joint, as forces along it see it.
+    """One coordinate of a joint, for forces along it.
 
     Attributes:
         value: the angle in radians, or the slide.
         rate: its rate.
         push: (m,), the generalized force of an effort of one.
-        angular: whether it is an angle.
-        wraps: whether its turns are not known, as in space.
+        angular: True for an angle.
+        wraps: True for an angle whose turns are not counted, as in space.
 
     Examples:
         >>> brake = mbs.UserForce(lambda state: state.along("pin").generalized(-0.5 * state.along("pin").rate))
@@ -38,19 +38,22 @@ class Along(NamedTuple):
     wraps: bool
 
     def generalized(self, effort) -> Float[Array, " m"]:
-        """The generalized force (m,) of the mechanism from an effort along the coordinate."""
+        """Return the generalized force (m,) of an effort along the coordinate."""
         return effort * self.push
 
     def near(self, middle) -> Float[Array, ""]:
-        """The value, an angle whose turns are not known within half a turn from the middle."""
-        if not (self.angular and self.wraps):
-            return self.value
-        beyond = self.value - middle
-        return middle + jnp.arctan2(jnp.sin(beyond), jnp.cos(beyond))
+        """Return the value; an angle whose turns are not counted is within half a turn of `middle`."""
+        return near_angle(self.value, middle) if self.angular and self.wraps else self.value
+
+
+def near_angle(angle: Float[Array, ""], middle: Float[Array, ""]) -> Float[Array, ""]:
+    """Return an angle plus the number of full turns that brings it within half a turn of `middle`."""
+    beyond = angle - middle
+    return middle + jnp.arctan2(jnp.sin(beyond), jnp.cos(beyond))
 
 
 class State(eqx.Module):
-    """A mechanism in motion, as forces see it, with access by name for users' functions.
+    """The state of a mechanism, from which forces are computed, with access by name for users' functions.
 
     `state["rod"].point((0.1, 0))`, `.velocity((0.1, 0))`, `.angle` in the plane, `.rotation`, `.angular_velocity`: see
     `BodyMotion`. `state.joint("pin").angle`, `.rate`, `.slide`, `.slide_rate`: see `JointMotion`.
@@ -59,7 +62,7 @@ class State(eqx.Module):
         bodies: the bodies by name.
         poses: their poses by name, with that of "ground".
         velocities: their velocities by name, with those of "ground".
-        slices: entries of v for each body.
+        slices: entries of v of each body.
         t: time.
         q: coordinates of the whole mechanism, (n,).
         v: velocities of the whole mechanism, (m,).
@@ -83,7 +86,7 @@ class State(eqx.Module):
     elements: Mapping[str, AbstractConstraint]
 
     def __getitem__(self, body: str) -> BodyMotion:
-        """A body in motion, or "ground".
+        """Return the motion of a body, or of "ground".
 
         Raises:
             ValueError: an unknown name.
@@ -93,63 +96,71 @@ class State(eqx.Module):
         return BodyMotion(self.poses[body], self.velocities[body])
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
-        """Angle and slide of a joint, with their rates.
+        """Return the angle and slide of a joint, with their rates. An unknown name raises `ValueError`.
 
         Args:
-            name: of the joint.
-            coordinate: which of several angles or slides, as in `Trajectory.joint`.
+            name: name of the joint.
+            coordinate: name of one of several angles or slides, as in `Trajectory.joint`.
 
-        Raises:
-            ValueError: an unknown name; or, when it is asked for, an angle or a slide that the joint does not have.
+        Returns:
+            A `JointMotion`. An angle or a slide that the joint does not have raises `ValueError` when it is read.
         """
         of = coordinates_of(self.elements, name, coordinate)
         joint, kind = self.elements[name], type(next(iter(self.bodies.values())))
-        ends = [(kind.coordinates_of(self.poses[body]), self.velocities[body]) for body in (joint.i, joint.j)]
-        values, rates = measured(joint, kind, *ends)
+        i, j = ((kind.coordinates_of(self.poses[body]), self.velocities[body]) for body in (joint.i, joint.j))
+        values, rates = measure_joint(joint, kind, i, j)
         return JointMotion(of, values, rates)
 
     def along(self, joint: str, coordinate: str | None = None) -> Along:
-        """Value and rate of one coordinate of a joint, and what an effort along it does to the bodies.
+        """Return value and rate of one coordinate of a joint, and the generalized force of an effort along it.
+
+        An unknown name, a joint without coordinates, or one with several of which none is named raises `ValueError`.
 
         Args:
             joint: its name.
-            coordinate: which of several angles or slides, as in `Trajectory.joint`.
+            coordinate: name of one of several angles or slides, as in `Trajectory.joint`.
 
-        Raises:
-            ValueError: an unknown name; a joint without coordinates, or with several of which none is named.
+        Returns:
+            `Along`.
         """
         of = coordinates_of(self.elements, joint, coordinate)
-        k, element, kind = of.only(), self.elements[joint], type(next(iter(self.bodies.values())))
-        ends = [kind.coordinates_of(self.poses[body]) for body in (element.i, element.j)]
+        k, element, kind = of.single_index(), self.elements[joint], type(next(iter(self.bodies.values())))
+        x_i, x_j = (kind.coordinates_of(self.poses[body]) for body in (element.i, element.j))
 
-        def moving(v_i, v_j):
-            values, rates = measured(element, kind, (ends[0], v_i), (ends[1], v_j))
+        def rate_and_value(v_i, v_j):
+            values, rates = measure_joint(element, kind, (x_i, v_i), (x_j, v_j))
             return rates[k], values[k]
 
-        rate, back, value = jax.vjp(moving, self.velocities[element.i], self.velocities[element.j], has_aux=True)
-        on_i, on_j = back(jnp.ones_like(rate))
+        velocities = self.velocities[element.i], self.velocities[element.j]
+        rate, transpose, value = jax.vjp(rate_and_value, *velocities, has_aux=True)
+        on_i, on_j = transpose(jnp.ones_like(rate))
         push = opposite(self, element.i, on_i, element.j, on_j)
         return Along(value, rate, push, k >= len(of.slides), of.wraps)
 
     def acceleration_along(self, joint: str, coordinate: str | None, a: Float[Array, " m"]) -> Float[Array, ""]:
-        """The second rate of one coordinate of a joint, as of `along`, for accelerations of the mechanism.
+        """Return the second rate of one coordinate of a joint, as of `along`, for accelerations of the mechanism.
 
         Args:
-            joint, coordinate: as of `along`.
+            joint: its name.
+            coordinate: as for `along`.
             a: accelerations (m,).
+
+        Returns:
+            The second rate.
         """
         of = coordinates_of(self.elements, joint, coordinate)
         element, kind = self.elements[joint], type(next(iter(self.bodies.values())))
-        rates = {GROUND: jnp.zeros_like(self.velocities[GROUND]), **{name: a[at] for name, at in self.slices.items()}}
-        ends = [
+        rates = {GROUND: jnp.zeros_like(self.velocities[GROUND]), **{name: a[own] for name, own in self.slices.items()}}
+        i, j = (
             (kind.coordinates_of(self.poses[body]), self.velocities[body], rates[body])
             for body in (element.i, element.j)
-        ]
-        return measured(element, kind, *ends)[2][of.only()]
+        )
+        return measure_joint(element, kind, i, j)[2][of.single_index()]
 
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
-        """The generalized force (m,) of the mechanism from those of single bodies, `loads` by name. Those on the ground
-        are left out.
+        """Return the generalized force (m,) of the mechanism from those on single bodies, `loads` by name.
+
+        Loads on the ground are left out.
         """
         total = jnp.zeros_like(self.v)
         for body, load in loads.items():
@@ -159,12 +170,17 @@ class State(eqx.Module):
 
 
 def opposite(state: State, i: str, on_i: Any, j: str, on_j: Any) -> Float[Array, " n"]:
-    """The generalized force (m,) of loads on two bodies.
+    """Return the generalized force (m,) of loads on two bodies. A load on the ground is left out.
 
     Args:
-        state: the mechanism in motion.
-        i, j: names of the bodies. What acts on the ground is left out.
-        on_i, on_j: the generalized forces on them, conjugate to their velocities.
+        state: the state of the mechanism.
+        i: name of the first body.
+        on_i: generalized force on it, conjugate to its velocities.
+        j: name of the second body.
+        on_j: generalized force on it.
+
+    Returns:
+        (m,).
 
     Examples:
         >>> pull = lambda state: mbs.forces.opposite(

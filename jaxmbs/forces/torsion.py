@@ -11,13 +11,13 @@ from jaxtyping import Array
 
 from jaxmbs.element import require
 from jaxmbs.forces.force import AbstractForce
-from jaxmbs.forces.state import opposite
+from jaxmbs.forces.state import near_angle, opposite
 from jaxmbs.forces.values import check_value, evaluate, law_field, value_field
 from jaxmbs.numerics.arrays import is_concrete, is_scalar, real
 
 
 class AbstractTorsionSpring(AbstractForce):
-    """What turns two bodies about their common axis: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a on body j.
+    """A torque between two bodies about their common axis: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a on body j.
 
     Args:
         i, j, stiffness, free_angle, damping, actuator, axis_i, axis_j, middle, torque: see `TorsionSpring`.
@@ -40,10 +40,11 @@ class AbstractTorsionSpring(AbstractForce):
 
     def generalized(self, state):
         i, j = state.poses[self.i], state.poses[self.j]
-        torque = self._twist(state) * i.axis(self._axes(state)[0])
+        torque = self._torque(state) * i.axis(self._axes(state)[0])
         return opposite(state, self.i, i.torque(-torque), self.j, j.torque(torque))
 
-    def _twist(self, state):
+    def _torque(self, state):
+        """Return T."""
         torque = jnp.zeros((), state.q.dtype)
         if self.stiffness is not None:
             torque = torque - self.stiffness * (self._angle(state) - self.free_angle)
@@ -56,13 +57,15 @@ class AbstractTorsionSpring(AbstractForce):
         return torque
 
     def _rate(self, state):
+        """Return θ̇."""
         i, j = state.poses[self.i], state.poses[self.j]
         return i.spin_to(j, state.velocities[self.i], state.velocities[self.j], self._axes(state)[0])
 
     def measures(self, state):
-        return {"torque": self._twist(state), "angle": self._angle(state), "rate": self._rate(state)}
+        return {"torque": self._torque(state), "angle": self._angle(state), "rate": self._rate(state)}
 
     def _axes(self, state):
+        """Return the axis in both body frames, z unless given; None for the second if it is that of the first."""
         axis_i = jnp.array([0.0, 0, 1], state.q.dtype) if self.axis_i is None else self.axis_i
         return axis_i, self.axis_j
 
@@ -72,11 +75,9 @@ class AbstractTorsionSpring(AbstractForce):
         return self.stiffness * (self._angle(state) - self.free_angle) ** 2 / 2
 
     def _angle(self, state):
+        """Return θ."""
         angle = state.poses[self.i].angle_to(state.poses[self.j], *self._axes(state))
-        if self.middle is None:
-            return angle
-        beyond = angle - self.middle
-        return self.middle + jnp.arctan2(jnp.sin(beyond), jnp.cos(beyond))
+        return angle if self.middle is None else near_angle(angle, self.middle)
 
     def check(self, dimension):
         super().check(dimension)
@@ -91,13 +92,12 @@ class AbstractTorsionSpring(AbstractForce):
 
 
 class TorsionSpring(AbstractTorsionSpring):
-    """A spring, a damper and an actuator about the axis between two bodies: T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a
-    on body j.
+    """A spring, a damper and an actuator about the axis between two bodies.
 
-    θ is the angle of j relative to i. In the plane, full turns are counted. In space, θ is the angle about the common
-    axis of both bodies, in (−π, π]; it is zero where body j is turned from body i by the shortest rotation that takes
-    axis_j to axis_i: with equal axes, where the bodies are parallel. With `middle` m it is in (m − π, m + π]. V = ½ k
-    (θ − θ₀)²; T_n has no part in it.
+    T = −k (θ − θ₀) − c θ̇ + T_n(θ, θ̇) + T_a acts on body j, the opposite torque on body i. θ is the angle of j relative to
+    i. In the plane, full turns are counted. In space, θ is the angle about the common axis of both bodies, in (−π, π]; it
+    is zero if body j is turned from body i by the shortest rotation that takes axis_j to axis_i: with equal axes, if the
+    bodies are parallel. With `middle` m it is in (m − π, m + π]. V = ½ k (θ − θ₀)²; T_n is not in it.
 
     Args:
         i, j: names of the bodies. The numbers k, θ₀, c may follow without names, in this order. Points may stand

@@ -1,4 +1,4 @@
-"""Values that depend on the state."""
+"""Arguments of forces that are numbers, motions or functions of the state."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ class OfState(eqx.Module):
 
 
 def as_function(f: Any) -> Any:
-    """A user's function as a pytree: an `OfState` if it takes one argument, the `State`; as it is if it takes several.
+    """Return a user's function as a pytree: an `OfState` if it takes one argument, the `State`; else f(t, q, v).
 
     Args:
-        f: the function. What is not callable stays as it is.
+        f: the function. Anything that is not callable is returned unchanged.
+
+    Returns:
+        The function.
 
     Examples:
         >>> type(mbs.forces.as_function(lambda state: state.t)).__name__
@@ -48,19 +51,22 @@ def as_function(f: Any) -> Any:
     if not callable(f) or isinstance(f, OfState):
         return f
     try:
-        taken = inspect.signature(f).parameters.values()
-    except (TypeError, ValueError):  # of C code, which does not say
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):  # functions in C have no signature
         return as_pytree(f)
-    several = any(p.kind is p.VAR_POSITIONAL for p in taken)
-    needed = [p for p in taken if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    several = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return OfState(as_pytree(f)) if len(needed) == 1 and not several else as_pytree(f)
 
 
 def as_value(x: Any) -> Any:
-    """What an argument of a force stands for, ready for `evaluate`. None stays None.
+    """Return an argument of a force in the form that `evaluate` takes. None is returned unchanged.
 
     Args:
         x: a number or vector, a motion, a function f(state) or f(t, q, v), or a tuple of components of these.
+
+    Returns:
+        An array, a motion, a function, or a tuple of these.
 
     Examples:
         >>> print(mbs.forces.as_value((1.0, 2.0)))
@@ -76,7 +82,13 @@ def as_value(x: Any) -> Any:
 
 
 def value_field(**kwargs: Any) -> Any:
-    """A dataclass field of a force for what `as_value` takes.
+    """Return a dataclass field of a force for an argument of `as_value`.
+
+    Args:
+        **kwargs: see `equinox.field`.
+
+    Returns:
+        The field.
 
     Examples:
         >>> class Push(mbs.forces.AbstractForce):
@@ -91,16 +103,16 @@ def value_field(**kwargs: Any) -> Any:
 
 
 def evaluate(value: Any, state: State, shape: tuple[int, ...], name: str) -> Array:
-    """The value in a state of a field made by `value_field`.
+    """Return the value in a state of a field made by `value_field`. Another shape raises `ValueError`.
 
     Args:
         value: the field.
-        state: the mechanism in motion.
-        shape: what the value must have.
-        name: of the field, for messages.
+        state: the state of the mechanism.
+        shape: shape of the value.
+        name: name of the field, for messages.
 
-    Raises:
-        ValueError: the value has another shape.
+    Returns:
+        An array of this shape.
 
     Examples:
         >>> moving = mbs.UserForce(lambda state: mbs.forces.evaluate(mbs.motion.Ramp(2.0), state, (), "size") * state.v)
@@ -122,12 +134,12 @@ def evaluate(value: Any, state: State, shape: tuple[int, ...], name: str) -> Arr
 
 
 def check_value(value: Any, shape: tuple[int, ...], name: str) -> None:
-    """Raise `ValueError` for a value that cannot be used, as far as it is known.
+    """Raise `ValueError` for a value that cannot be used. Traced numbers are not checked.
 
     Args:
-        value: what `as_value` made.
-        shape: what the value must have.
-        name: of the argument, for messages.
+        value: result of `as_value`.
+        shape: shape of the value.
+        name: name of the argument, for messages.
 
     Examples:
         >>> mbs.forces.check_value(mbs.forces.as_value((1.0, 2.0, 3.0)), (2,), "value")
@@ -150,9 +162,16 @@ def check_value(value: Any, shape: tuple[int, ...], name: str) -> None:
 
 
 def law_field(*takes: str, **kwargs: Any) -> Any:
-    """A dataclass field of a force for a function of numbers, such as "length" and "rate", that gives one.
+    """Return a dataclass field of a force for a function of numbers, such as "length" and "rate", that returns a number.
 
-    What the function closes over are leaves of the force.
+    Arrays that the function closes over are leaves of the force.
+
+    Args:
+        *takes: names of the function's arguments.
+        **kwargs: see `equinox.field`.
+
+    Returns:
+        The field.
 
     Examples:
         >>> class Bumper(mbs.forces.AbstractForce):
@@ -168,10 +187,13 @@ def law_field(*takes: str, **kwargs: Any) -> Any:
 
 
 def laws_of(kind: Any) -> dict[str, tuple[str, ...]]:
-    """The fields of a class that are made by `law_field`, and what their functions take.
+    """Return the fields of a class that are made by `law_field`, and the names of the arguments of their functions.
 
     Args:
         kind: a class of forces.
+
+    Returns:
+        Field name → names of the arguments.
 
     Examples:
         >>> mbs.forces.laws_of(mbs.Spring)
@@ -181,26 +203,26 @@ def laws_of(kind: Any) -> dict[str, tuple[str, ...]]:
 
 
 def check_law(law: Callable, takes: tuple[str, ...], name: str) -> None:
-    """Raise `ValueError` unless a law is a function of these numbers, written in jax.numpy, that gives a number.
+    """Raise `ValueError` unless a law is a function of these numbers, written in jax.numpy, that returns a number.
 
     Args:
         law: the function.
         takes: names of its arguments.
-        name: of the law, for messages.
+        name: name of the law, for messages.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is not such a function.
 
     Examples:
         >>> mbs.forces.check_law(lambda length: length * jnp.ones(2), ("length",), "force")
         Traceback (most recent call last):
         ValueError: force must be a function of (length), written in jax.numpy, that gives a number; it gives shape (2,)
     """
-    what = f"{name} must be a function of ({', '.join(takes)}), written in jax.numpy, that gives a number"
-    require(callable(law) and not isinstance(law, AbstractMotion), f"{what}; got {law!r}")
+    rule = f"{name} must be a function of ({', '.join(takes)}), written in jax.numpy, that gives a number"
+    require(callable(law) and not isinstance(law, AbstractMotion), f"{rule}; got {law!r}")
     number = jax.ShapeDtypeStruct((), default_float())
     try:
         shape = jnp.shape(jax.eval_shape(lambda *xs: jnp.asarray(law(*xs)), *(number for _ in takes)))
     except TypeError as error:
-        raise ValueError(f"{what}: {str(error).partition(chr(10))[0]}") from None
-    require(shape == (), f"{what}; it gives shape {shape}")
+        raise ValueError(f"{rule}: {str(error).partition(chr(10))[0]}") from None
+    require(shape == (), f"{rule}; it gives shape {shape}")

@@ -1,1 +1,1 @@
-"""Formulations: which coordinates and equations describe the motion of a mechanism, and how they are solved."""
+"""Formulations: coordinates and equations of motion of a mechanism, and their solvers."""

@@ -1,4 +1,4 @@
-"""Formulations: which coordinates and equations describe the motion of a mechanism."""
+"""The augmented formulation: coordinates of all bodies, and a multiplier for each constraint."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.dense import AbstractDenseEquations
-from jaxmbs.formulations.equations import AbstractEquations
 from jaxmbs.formulations.reactive import loads_of, may_be_redundant
 from jaxmbs.formulations.view import AbstractUnknowns, EquationsOfMotion
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, redundancy
@@ -25,23 +25,23 @@ from jaxmbs.system.mechanism import Mechanism
 PROXIMAL_STEPS = 5
 # Number of steps that remove the error in the balance of forces from multipliers that are nearly right.
 BALANCING_STEPS = 2
-# Traced once for all the places where equations of motion need it.
+# Residuals traced once for all equations of motion that use them.
 _residuals = jax.jit(residuals)
 
 
 class AbstractFormulation(eqx.Module):
-    """Makes equations of motion of a mechanism."""
+    """A choice of coordinates, and the equations of motion of a mechanism in them."""
 
     @abc.abstractmethod
     def equations(self, mech: Mechanism) -> AbstractEquations:
-        """The equations that `simulate` solves."""
+        """Return the equations that `simulate` solves."""
 
     @abc.abstractmethod
     def unknowns(self, mech: Mechanism) -> AbstractUnknowns:
-        """The coordinates and velocities in which users see the equations."""
+        """Return the coordinates and velocities in which users see the equations."""
 
     def of(self, mech: Mechanism) -> EquationsOfMotion:
-        """The equations of motion of `mech` in these coordinates: names, conversions, M, Q, Φ, Φ_x, ν and γ."""
+        """Return the equations of motion of `mech` in these coordinates: names, conversions, M, Q, Φ, Φ_x, ν and γ."""
         return EquationsOfMotion(mech, self.unknowns(mech))
 
 
@@ -66,7 +66,7 @@ class Augmented(AbstractFormulation):
 
 @dataclasses.dataclass(frozen=True)
 class CartesianUnknowns(AbstractUnknowns):
-    """q and v of the bodies."""
+    """The unknowns of `Augmented`: q and v of the bodies."""
 
     def names(self, mech):
         return mech.layout.coordinates
@@ -83,7 +83,7 @@ class CartesianUnknowns(AbstractUnknowns):
     def configuration(self, mech, x, t, near):
         return mech.layout.normalised(x)
 
-    def placed(self, mech, x, t, near):
+    def equations_at(self, mech, x, t, near):
         return CartesianEquations(mech), mech.layout.normalised(x)
 
 
@@ -111,7 +111,7 @@ class CartesianEquations(AbstractDenseEquations):
         return not self.mech.light
 
     @property
-    def supporting(self):
+    def supporting_rows(self):
         mech, light = self.mech, self.mech.light
         elements = {**mech.constraints, **mech.drivers}
         chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
@@ -148,47 +148,47 @@ class CartesianEquations(AbstractDenseEquations):
         return found - jnp.where(redundant, null_part(gram, sizes * found) / sizes, 0)
 
     def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
-        """λ with Φ_qᵀλ = M v̇ − Q for a motion with accelerations a; if not unique, the λ that `multipliers` gives."""
+        """Return λ with Φ_qᵀλ = M v̇ − Q for a motion with accelerations a; if not unique, the λ of `multipliers`."""
         return self._improved(None, q, v, a, t, PROXIMAL_STEPS)
 
-    def balanced(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
+    def balance_multipliers(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
         """Correct approximate multipliers so that Φ_qᵀλ = M v̇ − Q for a motion with accelerations a."""
         return self._improved(multipliers, q, v, a, t, BALANCING_STEPS)
 
     def _improved(self, multipliers, q, v, a, t, steps: int):
+        """Return multipliers after some steps towards Φ_qᵀλ = M v̇ − Q, from given ones or from zero for None."""
         units, sizes, rows = self._in_units(q, t)
         force = self.imbalance(q, v, a, t) * units
-        _, solve = _nearly(rows @ rows.T)
+        _, solve = _regularised(rows @ rows.T)
         # Repeated Tikhonov steps. From zero they converge to the solution of smallest norm, by a factor of δ / σ² each.
         found = jnp.zeros_like(sizes) if multipliers is None else sizes * multipliers
         for _ in range(steps):
             found = found + solve(rows @ (force - rows.T @ found))
         return found / sizes
 
-    def indeterminate(self, q, t) -> Float[Array, " rows"]:
-        """For each row how much of a vector without symmetry lies in the null space of Φ_qᵀ: zero to rounding where λ is
-        unique."""
+    def null_components(self, q, t) -> Float[Array, " rows"]:
+        """Return the component (rows,) of a fixed vector in the null space of Φ_qᵀ; zero to rounding if λ is unique."""
         _, sizes, rows = self._in_units(q, t)
         # Multiples of the golden angle: no row is special.
         return null_part(rows @ rows.T, 1 + np.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
 
     def _in_units(self, q, t):
-        """Units of the velocities, what a unit of the one that matters most does to each row of Φ, and Φ_q in both."""
-        phi_q, extent, angular = self.judged_rows(q, t)
+        """Return scale factors of the velocities (m,) and of the rows of Φ (rows,), and Φ_q in scaled units."""
+        phi_q, extent, angular = self.scaling_rows(q, t)
         units = Units(angular, unit_of_length(phi_q, extent, angular))
         sizes = units.rows(phi_q)
         return units.vector, sizes, phi_q * units.vector[None, :] / sizes[:, None]
 
 
-def _nearly(gram):
-    """δ, and x ↦ (gram + δ I)⁻¹ x: δ lies between rounding and the smallest eigenvalue that counts."""
+def _regularised(gram):
+    """Return δ and the function x ↦ (gram + δ I)⁻¹ x; δ lies between rounding and the smallest eigenvalue that counts."""
     delta = 0.1 * jnp.finfo(gram.dtype).eps ** 0.5
     return delta, factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=gram.dtype)).solve
 
 
 def null_part(gram, x):
-    """The part of x in the null space of a symmetric semidefinite matrix: (δ (gram + δ I)⁻¹)ᵏ x."""
-    delta, solve = _nearly(gram)
+    """Return the part of x in the null space of a symmetric semidefinite matrix: (δ (gram + δ I)⁻¹)ᵏ x."""
+    delta, solve = _regularised(gram)
     for _ in range(PROXIMAL_STEPS):
         x = delta * solve(x)
     return x

@@ -6,7 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from jaxmbs.forces.joint.contact import AbstractContactForce
-from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.formulations.abstract import AbstractEquations
 
 
 def with_step(equations: AbstractEquations, h: Float[Array, ""]) -> AbstractEquations:
@@ -15,5 +15,5 @@ def with_step(equations: AbstractEquations, h: Float[Array, ""]) -> AbstractEqua
     names = [name for name, force in forces if isinstance(force, AbstractContactForce) and force.touching]
     if not names:
         return equations
-    where = lambda equations: [equations.mech.forces[name].step for name in names]
-    return eqx.tree_at(where, equations, [h] * len(names), is_leaf=lambda x: x is None)
+    steps = lambda equations: [equations.mech.forces[name].step for name in names]
+    return eqx.tree_at(steps, equations, [h] * len(names), is_leaf=lambda x: x is None)

@@ -4,43 +4,43 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver
+from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite
 
 
 class Dense(AbstractSolver):
-    """The Schur complement Φ_q M⁻¹ Φ_qᵀ, with the supporting rows added to M."""
+    """Solver with the Schur complement Φ_q M⁻¹ Φ_qᵀ, and the supporting rows added to M."""
 
     equations: AbstractEquations
 
     def accelerations(self, q, v, t, correction, floor):
         given = self.equations
-        gamma = -second_rate(given.residual, given.space, q, v, given.still(q), t) + correction
+        gamma = -second_rate(given.residual, given.space, q, v, given.zero_velocity(q), t) + correction
         mass, phi_q, pivots = given.mass(q, t), given.jacobian(q, t), given.pivots(q, t)
         return given.solve(mass, phi_q, given.force(q, v, t), gamma, floor=floor, pivots=pivots)
 
     def metric(self, q, t):
         given = self.equations
-        support = given.support(given.supporting).matrix(given.jacobian(q, t))
+        support = given.support(given.supporting_rows).matrix(given.jacobian(q, t))
         factored = factor_symmetric_positive if given.definite else factor_symmetric_semidefinite
         return factored(given.mass(q, t) + support).solve
 
     def close_velocity(self, q, v, t, floor):
         given = self.equations
         mass, phi_q = given.mass(q, t), given.jacobian(q, t)
-        right = -given.velocity_gap(q, given.still(q), t)
+        right = -given.velocity_gap(q, given.zero_velocity(q), t)
         return given.solve(mass, phi_q, mass @ v, right, floor=floor, pivots=given.pivots(q, t))[0]
 
     def glide(self, motion, v, t, h, iterations):
         given, q = self.equations, motion.q
         direction, metric, pivots = given.jacobian(q, t), self.metric(q, t), given.pivots(q, t)
         closed = given.close_position(q, t + h, metric, iterations, direction, h * v, motion.floor, pivots)
-        return closed, self.close_velocity(closed.q, closed.shift / h, t + h, motion.revived)
+        return closed, self.close_velocity(closed.q, closed.shift / h, t + h, motion.end_floor)
 
 
 class AbstractDenseEquations(AbstractEquations):
-    """Equations in coordinates that are never singular, with Φ differentiated as it stands, and judged by its own rows."""
+    """Equations in coordinates that are never singular, with Φ_q by differentiation of Φ; its rows are scaled by Φ_q."""
 
     @property
     def solver(self):
@@ -58,11 +58,11 @@ class AbstractDenseEquations(AbstractEquations):
     def singular(self, q, v, t, h):
         return jnp.asarray(False)
 
-    def judged_rows(self, q, t):
+    def scaling_rows(self, q, t):
         return self.jacobian(q, t), self.space.extent(q), self.angular
 
     def pivots(self, q, t):
         return None
 
-    def judged_by(self, scales):
+    def with_scales(self, scales):
         return self

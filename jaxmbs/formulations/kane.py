@@ -1,10 +1,11 @@
-"""Kane's equations in relative coordinates; Kamman, Multibody Dynamics: Equations of Motion for Multibody Systems with
-Inter-Body Joint Constraints.
+"""Kane's equations in relative coordinates, after Kamman.
 
-Every body K moves on its lower body with six coordinates, as if no joint held it: orientation angles 1-2-3, and the
-translation of its own end of the joint from the lower body's, along the axes of the lower body, or of the joint frame there
-if the joint has one. In the plane there are three. Joints make some of them known, zero or in time. Equations of unknown
-coordinates give the motion, those of known ones then what holds or drives them.
+Kamman, Multibody Dynamics: Equations of Motion for Multibody Systems with Inter-Body Joint Constraints.
+
+Every body K moves on its lower body with six coordinates, as if there were no joint: orientation angles 1-2-3, and the
+translation of its own point of the joint from the lower body's, along the axes of the lower body, or of the joint frame
+there if the joint has one. In the plane there are three. Joints make some of them zero, or prescribe them in time. The
+equations of unknown coordinates give the motion, those of known ones the forces and torques that hold or drive them.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from jaxtyping import Array, Float, Int
 
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.joint import space as spaces
-from jaxmbs.formulations.joint.equations import JointEquations, JointUnknowns
-from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, guided, turning_at
-from jaxmbs.formulations.view import checked, mass_and_force
+from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, forms_with_drivers, turning_at
+from jaxmbs.formulations.joint.joint_coordinates import JointEquations, JointUnknowns
+from jaxmbs.formulations.view import check_entries, mass_and_force
 from jaxmbs.numerics import rotation
+from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.layout import unknown
@@ -35,33 +37,30 @@ from jaxmbs.system.trajectory import Trajectory
 
 
 def _names(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return a single name, several, or None as a tuple."""
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
 class Kane(AbstractFormulation):
-    """Kane's equations for the unknown relative speeds y: [A]{ẏ} = {f}, without the rows and columns of coordinates
-    that joints hold or drivers prescribe; Kamman (2) to (12).
+    """Kane's equations for the unknown relative speeds y: [A]{ẏ} = {f}; Kamman (2) to (12).
 
-    The prescribed components of a `TotalJoint` or `RelativeJoint` are known coordinates. The same holds for a
-    coordinate of a tree joint if a driver prescribes it independently of the other coordinates. If all joints of a
-    mechanism are driven, there is nothing to integrate, and the driving torques are those of inverse dynamics. All
-    other equations (of joints that close loops, of other drivers, of gears and distances) are constraint rows with
-    multipliers, (6) and (7). The forces and torques that hold known coordinates follow from the equations of the bodies
-    further out in the tree, without a further system of equations.
+    Rows and columns of coordinates that joints hold or drivers prescribe are left out. The prescribed components of a
+    `TotalJoint` or `RelativeJoint` are known coordinates. The same holds for a coordinate of a tree joint if a driver
+    prescribes it independently of the other coordinates. If all joints of a mechanism are driven, there is nothing to
+    integrate, and the driving torques are those of inverse dynamics. All other equations (of joints that close loops,
+    of other drivers, of gears and distances) are constraint rows with multipliers, (6) and (7). The forces and torques
+    that hold known coordinates follow from the equations of the bodies further out in the tree, without a further
+    system of equations.
 
     Args:
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
         angles: names of spherical and free joints, and of bodies that no joint holds, whose rotation is to be described
-            by orientation angles 1-2-3, with their rates as speeds. These angles are singular where cos θ₂ = 0, and the
-            status says so.
+            by orientation angles 1-2-3, with their rates as speeds. These angles are singular if cos θ₂ = 0; the status
+            is then SINGULAR. Joints with an axis raise `ValueError`.
         euler_parameters: names of joints to be described by Euler parameters, with the relative angular velocity as
             speeds. Spherical and free joints have them without being named. Any other joint that is named here keeps
-            all its six coordinates, and its equations are constraint rows.
-
-    Raises:
-        ValueError: a name is not that of a joint in the tree, or stands in both lists; `angles` names a joint that has an
-            axis; a list is not empty and the mechanism is planar.
+            all its six coordinates, and its equations are constraint rows. In the plane there are none.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}
@@ -78,13 +77,14 @@ class Kane(AbstractFormulation):
     def equations(self, mech):
         tree = spanning_tree(mech, base=self.base, cut=self.cut)
         kinds = self._kinds(mech, tree)
-        space = spaces.space_of(mech, tree, any_angle=True, forms=guided(mech, tree, kinds))
+        space = spaces.space_of(mech, tree, any_angle=True, forms=forms_with_drivers(mech, tree, kinds))
         return JointEquations(spaces.joint_tree(mech, space))
 
     def unknowns(self, mech):
         return _unknowns(mech, self.base, self.cut)
 
     def _kinds(self, mech: Mechanism, tree: Tree) -> list[str]:
+        """Return the kind of `Form` for the joint of each body."""
         names = [body if joint is None else joint for body, joint in zip(tree.bodies, tree.joints, strict=True)]
         for name in (*self.angles, *self.euler_parameters):
             if name not in names:
@@ -111,8 +111,10 @@ class PartialVelocities(NamedTuple):
     """Matrices of a body whose columns belong to the speeds y; velocities are those in the ground frame.
 
     Attributes:
-        velocity (3, 6N): of the mass centre, in the frame of the body; velocity_rate: its derivative by time.
-        angular_velocity (3, 6N), in the plane (1, 3N): in the frame of the body; angular_velocity_rate: its derivative.
+        velocity: (3, 6N), of the mass centre, in the frame of the body.
+        velocity_rate: its derivative by time.
+        angular_velocity: (3, 6N), in the plane (1, 3N), in the frame of the body.
+        angular_velocity_rate: its derivative by time.
     """
 
     velocity: Float[Array, "d m"]
@@ -124,20 +126,22 @@ class PartialVelocities(NamedTuple):
 def kane_matrices(
     mech: Mechanism, x: ArrayLike, y: ArrayLike, t: ArrayLike = 0.0, *, base: Names | None = None, cut: Names = ()
 ) -> tuple[Array, Array]:
-    """[A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
+    """Return [A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
 
     They are `mass_matrix` and `force` of `Kane(base=base, cut=cut).of(mech)`, computed together. {f} contains the forces
-    and torques of the mechanism and all terms that depend on velocities, but no forces of joints and drivers.
+    and torques of the mechanism and all terms that depend on velocities, but no forces of joints and drivers. x or y of a
+    wrong shape raises `ValueError`.
 
     Args:
         mech: the mechanism.
-        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`.
+        x: coordinates (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`.
+        y: speeds, in the same order.
         t: time.
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
 
-    Raises:
-        ValueError: x or y of a wrong shape.
+    Returns:
+        [A] and {f}.
 
     Examples:
         >>> a, f = mbs.kane_matrices(pendulum, jnp.array([jnp.pi / 2, 0, 0]), jnp.zeros(3))
@@ -145,24 +149,26 @@ def kane_matrices(
         [-19.62   0.   -19.62]
     """
     unknowns = _unknowns(mech, base, cut)
-    x, y = _state(mech, unknowns, x, y)
+    x, y = _as_arrays(mech, unknowns, x, y)
     return ProgramWithFallback.of(mass_and_force, unknowns)(mech, x, y, jnp.asarray(t, x.dtype))
 
 
 def partial_velocities(
     mech: Mechanism, x: ArrayLike, y: ArrayLike | None = None, *, base: Names | None = None, cut: Names = ()
 ) -> dict[str, PartialVelocities]:
-    """Partial velocities and partial angular velocities of all bodies, and their rates.
+    """Return partial velocities and partial angular velocities of all bodies, and their rates.
+
+    x or y of a wrong shape raises `ValueError`.
 
     Args:
         mech: the mechanism.
-        x, y: coordinates and speeds (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`; at rest
-            unless y is given.
+        x: coordinates (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`.
+        y: speeds, in the same order; zero unless given.
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
 
-    Raises:
-        ValueError: x or y of a wrong shape.
+    Returns:
+        `PartialVelocities` by name of the body.
 
     Examples:
         >>> of_bob = mbs.partial_velocities(pendulum, jnp.zeros(3))["bob"]
@@ -171,14 +177,14 @@ def partial_velocities(
          [0. 0. 1.]]
     """
     unknowns = _unknowns(mech, base, cut)
-    found = ProgramWithFallback.of(_partial_velocities, unknowns)(mech, *_state(mech, unknowns, x, y))
+    found = ProgramWithFallback.of(_partial_velocities, unknowns)(mech, *_as_arrays(mech, unknowns, x, y))
     return {name: found[name] for name in mech.bodies}
 
 
 def kane_multipliers(
     mech: Mechanism, run: Trajectory, *, base: Names | None = None, cut: Names = ()
 ) -> Float[Array, "*batch T m"]:
-    """Generalized forces of constraints and drivers along a motion: [A]{ẏ} − {f}, the rows of Kamman's (11).
+    """Return the generalized forces of constraints and drivers along a motion: [A]{ẏ} − {f}, the rows of Kamman's (11).
 
     In an open system, the entries of known coordinates are their multipliers, and the entries of unknown coordinates are
     zero to rounding. The order is that of the names of `Kane().of(mech)`. `joint_moment` computes the moment of a joint
@@ -190,25 +196,26 @@ def kane_multipliers(
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
 
+    Returns:
+        (T, 6N), in the plane (T, 3N).
+
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), below, step=0.02)
         >>> print(mbs.kane_multipliers(pendulum, run)[0].round(6))  # no moment at the pin, but the weight
         [ 0.    0.   19.62]
     """
     function = partial(ProgramWithFallback.of(_multipliers, _unknowns(mech, base, cut)), mech)
-    for _ in range(jnp.ndim(run.t)):
-        function = jax.vmap(function)
-    return function(run.t, run.q, run.v, run.a)
+    return vmap_axes(function, jnp.ndim(run.t))(run.t, run.q, run.v, run.a)
 
 
 class JointMoment(NamedTuple):
-    """What a joint does to a body K on its lower body J.
+    """Force and moment of a joint on a body K, which moves on its lower body J.
 
     Attributes:
-        force: (3,), on K at its end of the joint, in the frame of J.
+        force: (3,), on K at its own point of the joint, in the frame of J.
         moment_lower: (3,), about that point, in the frame of J.
-        moment: (3,), the same in the frame of K.
-        status: `Status.SINGULAR` where cos θ₂ = 0 and angles do not tell the moment; it is zero then.
+        moment: (3,), the same moment in the frame of K.
+        status: `Status.SINGULAR` if cos θ₂ = 0, where angles do not determine the moment; the moment is then zero.
 
     Examples:
         >>> mbs.joint_moment(jnp.zeros(3), jnp.array([1.0, 2, 3, 4, 5, 6])).moment.tolist()
@@ -222,7 +229,7 @@ class JointMoment(NamedTuple):
 
 
 def joint_moment(angles: ArrayLike, multipliers: ArrayLike) -> JointMoment:
-    """Force and moment of a joint by the multipliers of a body's coordinates; Kamman (28) to (34), solved in general.
+    """Return the force and moment of a joint from the multipliers of a body's coordinates; Kamman (28) to (34).
 
     With ω = E θ̇ in the frame of K the multipliers of the angles are λ = EᵀM. So M = E⁻ᵀλ in the frame of K, which has
     1/cos θ₂; in that of J it is turned by A = A₁(θ₁) A₂(θ₂) A₃(θ₃). The multipliers of the translations are the force.
@@ -254,7 +261,7 @@ def joint_moment(angles: ArrayLike, multipliers: ArrayLike) -> JointMoment:
 
 
 def _unknowns(mech: Mechanism, base, cut) -> JointUnknowns:
-    """The 6N coordinates in the order of Kamman (1)."""
+    """Return the 6N coordinates in the order of Kamman (1)."""
     tree = spanning_tree(mech, base=base, cut=cut)
     forms = (Form(FREE_BY_ANGLES),) * len(tree.bodies)
     space = spaces.space_of(mech, tree, any_angle=False, forms=forms)
@@ -272,21 +279,23 @@ def _unknowns(mech: Mechanism, base, cut) -> JointUnknowns:
     return JointUnknowns(space, names, names, order=tuple(order.tolist()))
 
 
-def _state(mech: Mechanism, unknowns: JointUnknowns, x, y) -> tuple[Array, Array]:
+def _as_arrays(mech: Mechanism, unknowns: JointUnknowns, x, y) -> tuple[Array, Array]:
+    """Return x and y as arrays of one floating-point type; y is zero unless given."""
     x = jnp.asarray(x)
     y = jnp.zeros_like(x) if y is None else jnp.asarray(y)
-    checked("x", x, unknowns.coordinate_names)
-    checked("y", y, unknowns.rate_names)
+    check_entries("x", x, unknowns.coordinate_names)
+    check_entries("y", y, unknowns.rate_names)
     dtype = jnp.result_type(mech.dtype, x, y)
     return x.astype(dtype), y.astype(dtype)
 
 
 def _partial_velocities(unknowns: JointUnknowns, mech, x, y):
+    """Return `partial_velocities` as array code."""
     space, order = unknowns.space, np.array(unknowns.order)
     tree, slices, back = spaces.joint_tree(mech, space), mech.layout.velocity_slices, np.argsort(order)
 
     def matrices(theta):
-        """Of each body both matrices."""
+        """Return velocity and angular velocity by unit speeds of each body, by name."""
         by_speeds, q = spaces.transformation(tree, theta)[:, order], spaces.configuration(tree, theta)
         found = {}
         for name, body in mech.bodies.items():
@@ -303,6 +312,7 @@ def _partial_velocities(unknowns: JointUnknowns, mech, x, y):
 
 
 def _multipliers(unknowns: JointUnknowns, mech, t, q, v, a):
+    """Return `kane_multipliers` at one time as array code."""
     tree = spaces.joint_tree(mech, unknowns.space)
-    by_speeds = spaces.transformation(tree, spaces.measured(tree, q))[:, np.array(unknowns.order)]
+    by_speeds = spaces.transformation(tree, spaces.measure_coordinates(tree, q))[:, np.array(unknowns.order)]
     return by_speeds.T @ CartesianEquations(mech).imbalance(q, v, a, t)

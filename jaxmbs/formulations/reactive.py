@@ -1,7 +1,7 @@
-"""Sizes of forces that depend on accelerations and reactions: found together with these, in any formulation.
+"""Sizes of forces that depend on accelerations and reactions, computed together with these in any formulation.
 
-Accelerations and reactions are affine in the sizes x of such forces: what the forces see of them is s = s₀ + S x. Newton's
-method finds the x with x = f(s₀ + S x), a system as small as there are such forces.
+Accelerations and reactions are affine in the sizes x of such forces, and so are the inputs s = s₀ + S x on which the sizes
+depend. Newton's method finds the x with x = f(s₀ + S x), a system with one equation for each such force.
 """
 
 from __future__ import annotations
@@ -22,20 +22,23 @@ from jaxmbs.system.equations import residual_of, state_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import blocks
 
-# Newton's steps at most, where three or four are enough unless a joint is all but free of pressure; and the last one, as a
-# part of the largest size, after which there is nothing but rounding.
-MAX_NEWTON_STEPS, LAST_STEP = 20, 1e-9
+# Newton steps at most; three or four are enough unless there is hardly any pressure in a joint.
+MAX_NEWTON_STEPS = 20
+# The iteration ends after a step smaller than this, relative to the largest size; the next one would be rounding.
+LAST_STEP = 1e-9
 
 
 def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
-    """The forces whose sizes are still to be found."""
+    """Return the forces whose sizes are not known yet, by name."""
     forces = mech.forces.items()
     return {n: f for n, f in forces if isinstance(f, AbstractReactiveForce) and f.reactive and f.size is None}
 
 
 def may_be_redundant(mech: Mechanism) -> bool:
-    """Whether reactions may not be unique, by Grübler's count of each part that hangs together by more than one body, as
-    loops do; what is redundant only for special lengths is not seen."""
+    """Return True if reactions may not be unique, by Grübler's count of each part that is connected by more than one body.
+
+    Constraints that are redundant only for special lengths are not found.
+    """
     elements = {**mech.constraints, **mech.drivers}
     own = len(mech.layout.bodies[0][1].velocities)
     for names in blocks({name: (element.i, element.j) for name, element in elements.items()}):
@@ -48,7 +51,7 @@ def may_be_redundant(mech: Mechanism) -> bool:
 
 
 def loads_of(mech: Mechanism, joints, q, v, t, multipliers, elements=None) -> dict[str, Load]:
-    """What joints do to their bodies j, from the multipliers of the mechanism, or of some elements of it."""
+    """Return the loads of joints on their bodies j, from the multipliers of all elements, or of the `elements` given."""
     elements = {**mech.constraints, **mech.drivers} if elements is None else elements
     ends = np.cumsum([element.rows for element in elements.values()])
     rows = {name: multipliers[end - elements[name].rows : end] for name, end in zip(elements, ends, strict=True)}
@@ -66,7 +69,7 @@ def loads_of(mech: Mechanism, joints, q, v, t, multipliers, elements=None) -> di
 
 
 def load_of_wrench(element, poses, body: str, point, wrench) -> Load:
-    """The load on body j of a joint, from the wrench (F, T about a point) that it does to one of its bodies."""
+    """Return the load of a joint on its body j, from the wrench (F, T about `point`) on one of its bodies, `body`."""
     pose, d = poses[element.j], point.shape[0]
     force, torque = wrench[:d], wrench[d:]
     place = pose.point(getattr(element, "point_j", 0 * point))
@@ -76,77 +79,80 @@ def load_of_wrench(element, poses, body: str, point, wrench) -> Load:
 
 
 def with_sizes(equations, names: list[str], sizes: Float[Array, " k"]):
-    """Equations in which the forces of these names have these sizes."""
-    where = lambda equations: [equations.mech.forces[name].size for name in names]
-    return eqx.tree_at(where, equations, list(sizes), is_leaf=lambda x: x is None)
+    """Return equations in which the forces of these names have these sizes."""
+    sizes_of = lambda equations: [equations.mech.forces[name].size for name in names]
+    return eqx.tree_at(sizes_of, equations, list(sizes), is_leaf=lambda x: x is None)
 
 
-def settled(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
-    """See `AbstractEquations.settled`."""
+def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
+    """Return the results of `AbstractEquations.with_reactive_forces`."""
     forces = reactive_forces(equations.mech)
     if not forces:
         return equations, None
     names = list(forces)
-    at, moving, _ = equations.to_bodies(q, v, jnp.zeros_like(v), t)
-    state = state_of(equations.mech, at, moving, t)
+    q_bodies, v_bodies, _ = equations.to_bodies(q, v, jnp.zeros_like(v), t)
+    state = state_of(equations.mech, q_bodies, v_bodies, t)
 
-    def seen(sizes):
-        """What each of the forces sees, for these sizes."""
+    def size_inputs(sizes):
+        """Return the inputs of the size of each force, for these sizes, twice."""
         given = with_sizes(equations, names, sizes)
         a, multipliers, _ = given.solver.accelerations(q, v, t, correction, floor)
         of_bodies = given.to_bodies(q, v, a, t)[2]
         joints = list(dict.fromkeys(force.joint for force in forces.values() if force.of_reaction))
         loads = given.loads(joints, q, v, t, a, multipliers) if joints else {}
-        found = {name: force.seen(state, of_bodies, loads.get(force.joint)) for name, force in forces.items()}
+        found = {name: force.size_inputs(state, of_bodies, loads.get(force.joint)) for name, force in forces.items()}
         return found, found
 
     none = jnp.zeros(len(names), v.dtype)
-    by_size, at_zero = jax.jacfwd(seen, has_aux=True)(none)
+    by_size, at_zero = jax.jacfwd(size_inputs, has_aux=True)(none)
     affine = lambda sizes: {name: at_zero[name] + by_size[name] @ sizes for name in names}
 
     def gap(sizes):
-        at = affine(sizes)
-        return sizes - jnp.stack([force.wanted(state, at[name]) for name, force in forces.items()])
+        inputs = affine(sizes)
+        return sizes - jnp.stack([force.size_from(state, inputs[name]) for name, force in forces.items()])
 
     def factors(sizes):
-        """Of the derivative of the gap."""
-        at = affine(sizes)
-        slopes = [jax.grad(partial(f.wanted, state))(at[name]) @ by_size[name] for name, f in forces.items()]
-        return _factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
+        """Factor the derivative of the gap."""
+        inputs = affine(sizes)
+        slopes = [jax.grad(partial(f.size_from, state))(inputs[name]) @ by_size[name] for name, f in forces.items()]
+        return _lu_factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
 
-    def goes_on(carry):
+    def is_unfinished(carry):
         sizes, step, count = carry
-        return (count < MAX_NEWTON_STEPS) & ~_vanishes(step, sizes)
+        return (count < MAX_NEWTON_STEPS) & ~_is_last_step(step, sizes)
 
     def newton(carry):
         sizes, _, count = carry
-        step = _solved(factors(sizes), gap(sizes))
+        step = _lu_solve(factors(sizes), gap(sizes))
         return sizes - step, step, count + 1
 
-    def twice(carry):
-        """A step of Newton's, and one more with its matrix."""
+    def newton_twice(carry):
+        """Return the carry after a Newton step and one more with the same matrix."""
         sizes, _, count = carry
-        solve = partial(_solved, factors(sizes))
+        solve = partial(_lu_solve, factors(sizes))
         sizes = sizes - solve(gap(sizes))
         step = solve(gap(sizes))
         return sizes - step, step, count + 1
 
-    # From no size at all: of several solutions the one that grows out of it, as friction does out of none. Nearly always
-    # that is all there is to do, without a loop.
-    begun = twice(newton((none, none, 0)))
-    found, step, _ = jax.lax.stop_gradient(jax.lax.while_loop(goes_on, newton, begun))
-    found = root_near(gap, partial(_solved, factors(found)), found, 1)
-    return with_sizes(equations, names, found), jax.lax.stop_gradient(_vanishes(step, found))
+    # The search starts from zero sizes, so that of several solutions it finds the one that grows from zero, as friction
+    # does. Three steps are nearly always enough, and the loop ends at once.
+    begun = newton_twice(newton((none, none, 0)))
+    found, step, _ = jax.lax.stop_gradient(jax.lax.while_loop(is_unfinished, newton, begun))
+    found = root_near(gap, partial(_lu_solve, factors(found)), found, 1)
+    return with_sizes(equations, names, found), jax.lax.stop_gradient(_is_last_step(step, found))
 
 
-def _vanishes(step, x) -> Bool[Array, ""]:
+def _is_last_step(step, x) -> Bool[Array, ""]:
+    """Return True if a step is so small, relative to x, that the next one would be rounding."""
     small = LAST_STEP if x.dtype == jnp.float64 else LAST_STEP**0.5
     return jnp.max(jnp.abs(step)) <= small * jnp.max(jnp.abs(x))
 
 
-def _factors(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    """L and U in one matrix, with the reciprocals of U's diagonal: a division takes as long as ten products. Without
-    pivoting, as the matrix is near the identity but where there is no solution."""
+def _lu_factors(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:
+    """Return L and U in one matrix, with the reciprocals of U's diagonal: a division takes as long as ten products.
+
+    There is no pivoting: the matrix is near the identity if there is a solution.
+    """
     k = matrix.shape[0]
     for n in range(k):
         inverse = 1 / matrix[n, n]
@@ -157,7 +163,8 @@ def _factors(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:
     return matrix
 
 
-def _solved(factors: Float[Array, "k k"], y: Float[Array, " k"]) -> Float[Array, " k"]:
+def _lu_solve(factors: Float[Array, "k k"], y: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Return x with L U x = y."""
     k, x = y.shape[0], list(y)
     for n in range(k):
         x[n] = x[n] - sum((factors[n, m] * x[m] for m in range(n)), 0.0)

@@ -1,7 +1,7 @@
-"""Equations with further coordinates of first order, the states z that forces have of their own.
+"""Equations with further coordinates of first order, the states z of forces.
 
-z stands beside the velocities, and its integral, which nothing depends on, beside the coordinates: so every method
-integrates it, in every formulation. ż is the acceleration, its mass is one, and no constraint touches it.
+z is appended to the velocities, and its integral, on which nothing depends, to the coordinates: so every method integrates
+it, in every formulation. ż is the acceleration, its mass is one, and it is in no constraint.
 """
 
 from __future__ import annotations
@@ -15,29 +15,28 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce
+from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver
 from jaxmbs.formulations.augmented import AbstractFormulation
-from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver
-from jaxmbs.numerics.space import Space
+from jaxmbs.numerics.space import Flat, PartwiseSpace, Space
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
 
 def stateful_forces(mech: Mechanism) -> dict[str, AbstractStatefulForce]:
-    """Forces that have states."""
+    """Return the forces that have states, by name."""
     return {name: f for name, f in mech.forces.items() if isinstance(f, AbstractStatefulForce) and f.states}
 
 
 def state_names(mech: Mechanism) -> tuple[str, ...]:
-    """Names of all states, "motor.current"."""
+    """Return the names of all states, "motor.current"."""
     return tuple(f"{name}.{state}" for name, force in stateful_forces(mech).items() for state in force.states)
 
 
 def start_states(
     mech: Mechanism, q: Float[Array, " n"], v: Float[Array, " m"], t: Float[Array, ""]
 ) -> Float[Array, " k"] | None:
-    """All states of forces where a simulation starts, at a configuration and velocities of the bodies; None where there
-    are none."""
+    """Return the initial states of forces for q and v of the bodies; None if there are no such forces."""
     forces = stateful_forces(mech)
     if not forces:
         return None
@@ -45,22 +44,22 @@ def start_states(
     return jnp.concatenate([force.at_start(state) for force in forces.values()])
 
 
-def with_states(holder: Any, states: Float[Array, " k"]):
-    """A mechanism, or equations of one, whose forces have these states."""
-    mech_of = lambda holder: holder if isinstance(holder, Mechanism) else holder.mech
-    forces = stateful_forces(mech_of(holder))
+def with_states(target: Any, states: Float[Array, " k"]):
+    """Return a mechanism, or equations of one, whose forces have these states."""
+    mech_of = lambda target: target if isinstance(target, Mechanism) else target.mech
+    forces = stateful_forces(mech_of(target))
     if not forces:
-        return holder
+        return target
     parts = jnp.split(states, np.cumsum([len(force.states) for force in forces.values()])[:-1])
-    where = lambda holder: [mech_of(holder).forces[name].own for name in forces]
-    return eqx.tree_at(where, holder, list(parts), is_leaf=lambda x: x is None)
+    states_in = lambda target: [mech_of(target).forces[name].own for name in forces]
+    return eqx.tree_at(states_in, target, list(parts), is_leaf=lambda x: x is None)
 
 
-def given_states(mech: Mechanism, run: Trajectory) -> Float[Array, "*T k"]:
-    """The states along a motion.
+def states_along(mech: Mechanism, run: Trajectory) -> Float[Array, "*T k"]:
+    """Return the states of forces along a motion.
 
     Raises:
-        ValueError: the motion is not one of `simulate`, and does not know them.
+        ValueError: the motion is not one of `simulate`, and does not have them.
     """
     names = state_names(mech)
     if not names:
@@ -72,14 +71,14 @@ def given_states(mech: Mechanism, run: Trajectory) -> Float[Array, "*T k"]:
 
 
 def equations_of(formulation: AbstractFormulation, mech: Mechanism) -> AbstractEquations:
-    """The equations of a mechanism in a formulation, with the states of its forces."""
+    """Return the equations of a mechanism in a formulation, with the states of its forces."""
     equations = formulation.equations(mech)
     return StatefulEquations(equations) if stateful_forces(mech) else equations
 
 
 @dataclass(frozen=True)
-class StatefulSpace(Space):
-    """Configurations with numbers beside them that may be anything."""
+class StatefulSpace(PartwiseSpace):
+    """Configurations of another space, followed by `count` real numbers."""
 
     inner: Space
     count: int
@@ -90,71 +89,50 @@ class StatefulSpace(Space):
 
     @property
     def angular(self):
-        """The states have no unit of length."""
+        """(m,), True for angles and for states, which have no unit of length."""
         return np.concatenate([self.inner.angular, np.full(self.count, True)])
 
-    def _parts(self, x):
-        cut = x.shape[0] - self.count
-        return x[:cut], x[cut:]
-
-    def _joined(self, function: str, plain, *given):
-        parts = [self._parts(x) for x in given]
+    def _by_part(self, function, *args):
+        parts = [(x[: x.shape[0] - self.count], x[x.shape[0] - self.count :]) for x, _ in args]
         inner = getattr(self.inner, function)(*(x for x, _ in parts))
-        return jnp.concatenate([inner, plain(*(x for _, x in parts))])
-
-    def rate(self, q, v):
-        return self._joined("rate", lambda s, z: z, q, v)
-
-    def retract(self, q, d):
-        return self._joined("retract", lambda s, z: s + z, q, d)
-
-    def difference(self, q, other):
-        return self._joined("difference", lambda s, z: z - s, q, other)
-
-    def chart_rate(self, d, v):
-        return self._joined("chart_rate", lambda s, z: z, d, v)
-
-    def extent(self, q):
-        return self._joined("extent", lambda s: s, q)
-
-    def normalised(self, q):
-        return self._joined("normalised", lambda s: s, q)
+        return jnp.concatenate([inner, getattr(Flat, function)(*(z for _, z in parts))])
 
 
 class StatefulEquations(AbstractEquations):
-    """Equations with the states of forces beside their velocities."""
+    """Equations of another formulation, with the states of forces appended to their velocities."""
 
     inner: AbstractEquations
     own_coordinates: ClassVar[bool] = True
 
     @property
     def mech(self):
-        """The mechanism."""
+        """Mechanism of the inner equations."""
         return self.inner.mech
 
     @property
     def count(self) -> int:
-        """The number of states."""
+        """Number of states."""
         return sum(len(force.states) for force in stateful_forces(self.mech).values())
 
     def split(self, x):
-        """The part of the inner equations, and that of the states."""
+        """Split a vector into the part of the inner equations and that of the states."""
         cut = x.shape[0] - self.count
         return x[:cut], x[cut:]
 
     def at(self, v) -> AbstractEquations:
-        """The inner equations, with the states among v."""
+        """Return the inner equations, with the states in v."""
         return with_states(self.inner, self.split(v)[1])
 
     def with_rates(self, a, q, v, t) -> Float[Array, " m"]:
-        """Inner accelerations, or other things like velocities, with the rates of the states."""
+        """Append the rates of the states to accelerations of the inner equations, or to another vector of that size."""
         given, (x, _), (u, _) = self.at(v), self.split(q), self.split(v)
-        at, speeds, _ = given.to_bodies(x, u, jnp.zeros_like(u), t)
-        state = state_of(given.mech, at, speeds, t)
+        q_bodies, v_bodies, _ = given.to_bodies(x, u, jnp.zeros_like(u), t)
+        state = state_of(given.mech, q_bodies, v_bodies, t)
         rates = [force.rates(state) for force in stateful_forces(given.mech).values()]
         return jnp.concatenate([a, *rates])
 
     def _padded(self, rows):
+        """Append zero columns for the states."""
         return jnp.concatenate([rows, jnp.zeros((rows.shape[0], self.count), rows.dtype)], axis=1)
 
     @property
@@ -188,8 +166,8 @@ class StatefulEquations(AbstractEquations):
         return StatefulSpace(self.inner.space, self.count)
 
     @property
-    def supporting(self):
-        return self.inner.supporting
+    def supporting_rows(self):
+        return self.inner.supporting_rows
 
     @property
     def definite(self):
@@ -223,23 +201,23 @@ class StatefulEquations(AbstractEquations):
     def singular(self, q, v, t, h):
         return self.inner.singular(self.split(q)[0], self.split(v)[0], t, h)
 
-    def judged_rows(self, q, t):
-        return self.inner.judged_rows(self.split(q)[0], t)
+    def scaling_rows(self, q, t):
+        return self.inner.scaling_rows(self.split(q)[0], t)
 
     def pivots(self, q, t):
         return self.inner.pivots(self.split(q)[0], t)
 
-    def judged_by(self, scales):
-        return StatefulEquations(self.inner.judged_by(scales))
+    def with_scales(self, scales):
+        return StatefulEquations(self.inner.with_scales(scales))
 
 
 def states_of(equations: AbstractEquations, v: Float[Array, " m"]) -> Float[Array, " k"] | None:
-    """The states of forces among the velocities of equations; None where there are none."""
+    """Return the states of forces in the velocities of equations; None if there are none."""
     return equations.split(v)[1] if isinstance(equations, StatefulEquations) else None
 
 
 class StatefulSolver(AbstractSolver):
-    """The solver of the inner equations, beside states that nothing holds."""
+    """Solver of `StatefulEquations`: that of the inner equations, and states without constraints."""
 
     equations: StatefulEquations
 

@@ -1,4 +1,4 @@
-"""The equations of motion of a mechanism in the coordinates of any formulation, as a public interface."""
+"""The public interface of the equations of motion, in the coordinates of any formulation."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.formulations.equations import AbstractEquations
+from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.numerics.implicit import second_rate
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.system.marks import as_drawn, unmarked
-from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities, as_times
+from jaxmbs.system.inputs import as_times
+from jaxmbs.system.marks import gears_without_marks, measure_marks
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 
 
 @dataclasses.dataclass(frozen=True)
 class AbstractUnknowns(abc.ABC):
-    """The coordinates x and velocities u that users of a formulation see. Array code; holds no numbers of the mechanism.
+    """The coordinates x and velocities u that users of a formulation see; without numbers of the mechanism.
 
     Attributes:
         order: for each entry of x, and of u, its index in the coordinates of the equations; empty if the order is the
@@ -32,35 +33,35 @@ class AbstractUnknowns(abc.ABC):
 
     @abc.abstractmethod
     def names(self, mech: Mechanism) -> tuple[str, ...]:
-        """Names of x."""
+        """Return the names of x."""
 
     @abc.abstractmethod
     def velocity_names(self, mech: Mechanism) -> tuple[str, ...]:
-        """Names of u."""
+        """Return the names of u."""
 
     @abc.abstractmethod
     def coordinates(self, mech: Mechanism, q, t) -> Float[Array, " k"]:
-        """x of a configuration of the bodies, in the order of the equations."""
+        """Return x of a configuration q of the bodies, in the order of the equations."""
 
     @abc.abstractmethod
     def velocities(self, mech: Mechanism, q, v, t) -> Float[Array, " l"]:
-        """u of velocities of the bodies, in the order of the equations."""
+        """Return u of velocities v of the bodies, in the order of the equations."""
 
     @abc.abstractmethod
     def configuration(self, mech: Mechanism, x, t, near) -> Float[Array, " n"]:
-        """The configuration of the bodies, see `placed`."""
+        """Return the configuration of the bodies for x; `near` as for `equations_at`."""
 
     @abc.abstractmethod
-    def placed(self, mech: Mechanism, x, t, near) -> tuple[AbstractEquations, Float[Array, " n"]]:
+    def equations_at(self, mech: Mechanism, x, t, near) -> tuple[AbstractEquations, Float[Array, " n"]]:
         """Return the equations, and their coordinates for x, both in the order of the equations.
 
-        If x does not determine a configuration, for example the turns of bodies, they are chosen nearest to `near`, a
+        If x does not determine a configuration, for example the turns of bodies, it is chosen nearest to `near`, a
         configuration of the bodies or None.
         """
 
 
 class EquationsOfMotion(eqx.Module):
-    """The equations of motion of a mechanism in the coordinates of a formulation, `mbs.Augmented().of(mech)`:
+    """The equations of motion of a mechanism in the coordinates of a formulation, `mbs.Augmented().of(mech)`.
 
         M(x, t) u̇ = Q(x, u, t) + Φ_xᵀλ,  Φ(x, t) = 0,  Φ_x u = ν,  Φ_x u̇ = γ,  ẋ = N(x) u.
 
@@ -87,14 +88,12 @@ class EquationsOfMotion(eqx.Module):
     the body on it, and the sign of Euler parameters (`JointCoordinates`). Without `near`, axes are parallel and turns
     are not counted.
 
-    Everything is a straight-line program where it is small enough, and works under `jit`, `vmap` and derivatives.
+    Small equations are straight-line programs. All methods work under `jit`, `vmap` and derivatives, and raise
+    `ValueError` for coordinates or velocities of a wrong shape.
 
     Attributes:
         mech: the mechanism.
         unknowns: the coordinates.
-
-    Raises:
-        ValueError: from all methods: coordinates or velocities of a wrong shape.
 
     Examples:
         >>> natural = mbs.Natural().of(mech)
@@ -120,7 +119,7 @@ class EquationsOfMotion(eqx.Module):
         return self.unknowns.velocity_names(self.mech)
 
     def coordinates(self, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " k"]:
-        """x of a configuration `q` of the bodies at the time `t`.
+        """Return x of a configuration `q` of the bodies at the time `t`.
 
         If the configuration is not assembled, x has the components of relative motion that joints of the tree leave free.
         Angles of joints are in (−π, π]; angles in the plane count all turns. For Kane's angles, |θ₂| ≤ π/2.
@@ -128,7 +127,7 @@ class EquationsOfMotion(eqx.Module):
         return self._program(_coordinates)(self.mech, *self._state(self.mech.coordinates(q), t))
 
     def velocities(self, q: Coordinates, v: Velocities, t: ArrayLike = 0.0) -> Float[Array, " l"]:
-        """u of the velocities `v` of the bodies in a configuration `q` at the time `t`; affine in v.
+        """Return u of the velocities `v` of the bodies in a configuration `q` at the time `t`; affine in v.
 
         If v does not satisfy the joints of the tree, u is a least-squares fit. Kane's have no meaning where cos θ₂ = 0.
         """
@@ -136,8 +135,9 @@ class EquationsOfMotion(eqx.Module):
         return self._program(_velocities)(self.mech, q, self.mech.velocities(v).astype(q.dtype), t)
 
     def configuration(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, " n"]:
-        """q of `x` at the time `t`, as in `Mechanism.coordinates`. Joints that are rows of Φ need not be closed. `near` is
-        a configuration from which the rest is taken, see above.
+        """Return q of `x` at the time `t`, as in `Mechanism.coordinates`. Joints that are rows of Φ need not be closed.
+
+        `near` is a configuration from which everything that x does not determine is taken, see above.
         """
         return self._program(_configuration)(self.mech, *self._state(x, t), self._near(near))
 
@@ -150,8 +150,9 @@ class EquationsOfMotion(eqx.Module):
         *,
         near: Coordinates | None = None,
     ) -> tuple[Float[Array, " n"], Float[Array, " m"], Float[Array, " m"]]:
-        """q, v and v̇ of the bodies for `x`, `u` and u̇ = `a`, zero unless given, at the time `t`; `near` as for
-        `configuration`.
+        """Return q, v and v̇ of the bodies for `x`, `u` and u̇ = `a`, zero unless given, at the time `t`.
+
+        `near` as for `configuration`.
         """
         x, t = self._state(x, t)
         u = jnp.asarray(u, x.dtype)
@@ -159,24 +160,25 @@ class EquationsOfMotion(eqx.Module):
         return self._program(_to_bodies)(self.mech, x, u, a, t, self._near(near))
 
     def rate(self, x: ArrayLike, u: ArrayLike) -> Float[Array, " k"]:
-        """ẋ = N(x) u of `x` and `u`."""
+        """Return ẋ = N(x) u for `x` and `u`."""
         x, t = self._state(x, 0.0)
         return self._program(_rate)(self.mech, x, jnp.asarray(u, x.dtype), t)
 
     def mass_matrix(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, "l l"]:
-        """M at `x` and the time `t`, symmetric: ½ uᵀM u is the kinetic energy where no joint prescribes a motion; `near`
-        as for `configuration`.
+        """Return M at `x` and the time `t`, symmetric: ½ uᵀM u is the kinetic energy if no joint prescribes a motion.
+
+        `near` as for `configuration`.
         """
         return self._program(_mass_matrix)(self.mech, *self._state(x, t), self._near(near))
 
     def force(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " l"]:
-        """Q at `x`, `u` and the time `t`: all forces except the constraint forces. Friction that depends on reactions, and
-        inertia in joints, are those of the actual accelerations in this state. `near` as for `configuration`.
+        """Return Q at `x`, `u` and the time `t`: all forces except the constraint forces.
 
-        Raises:
-            ValueError: a force has states of its own, such as the current of a motor, which are not known here.
+        Friction that depends on reactions, and inertia in joints, are those of the actual accelerations in this state.
+        `near` as for `configuration`. Forces with states, such as the current of a motor, raise `ValueError`: the states
+        are not known here.
         """
         x, t = self._state(x, t)
         return self._program(_force)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
@@ -184,26 +186,27 @@ class EquationsOfMotion(eqx.Module):
     def constraints(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """Φ at `x` and the time `t`; `near` as for `configuration`."""
+        """Return Φ at `x` and the time `t`; `near` as for `configuration`."""
         return self._program(_constraints)(self.mech, *self._state(x, t), self._near(near))
 
     def constraint_jacobian(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, "rows l"]:
-        """Φ_x at `x` and the time `t`, with one column for each entry of u: Φ_x u = ν; `near` as for `configuration`."""
+        """Return Φ_x at `x` and the time `t`, one column for each entry of u: Φ_x u = ν; `near` as for `configuration`."""
         return self._program(_constraint_jacobian)(self.mech, *self._state(x, t), self._near(near))
 
     def velocity_rhs(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """ν = −Φ_t at `x` and the time `t`, the right side of Φ_x u = ν; `near` as for `configuration`."""
+        """Return ν = −Φ_t at `x` and the time `t`, the right side of Φ_x u = ν; `near` as for `configuration`."""
         return self._program(_velocity_rhs)(self.mech, *self._state(x, t), self._near(near))
 
     def acceleration_rhs(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """γ = −(Φ_x u)_x ẋ − 2 Φ_xt u − Φ_tt at `x`, `u` and the time `t`, the right side of Φ_x u̇ = γ; `near` as for
-        `configuration`.
+        """Return γ = −(Φ_x u)_x ẋ − 2 Φ_xt u − Φ_tt at `x`, `u` and the time `t`, the right side of Φ_x u̇ = γ.
+
+        `near` as for `configuration`.
         """
         x, t = self._state(x, t)
         return self._program(_acceleration_rhs)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
@@ -220,31 +223,38 @@ class EquationsOfMotion(eqx.Module):
         return None if near is None else self.mech.coordinates(near)
 
 
-def checked(name: str, value, names: tuple[str, ...]) -> None:
+def check_entries(name: str, value, names: tuple[str, ...]) -> None:
     """Raise `ValueError` unless a vector has one number for each of these names."""
     if value.shape != (len(names),):
         raise ValueError(f"{name} must have shape ({len(names)},), got {value.shape}; its entries are {names}")
 
 
 def _order(unknowns: AbstractUnknowns) -> np.ndarray | slice:
+    """Return the indices that bring coordinates of the equations into the order that users see."""
     return np.array(unknowns.order) if unknowns.order else slice(None)
 
 
-def _back(unknowns: AbstractUnknowns) -> np.ndarray | slice:
+def _inverse_order(unknowns: AbstractUnknowns) -> np.ndarray | slice:
+    """Return the indices that bring coordinates of users into the order of the equations."""
     return np.argsort(unknowns.order) if unknowns.order else slice(None)
 
 
-def _placed(unknowns: AbstractUnknowns, mech, x, t, near):
-    checked("x", x, unknowns.names(mech))
-    x = x[_back(unknowns)]
-    if unmarked(mech):
-        mech, _ = as_drawn(mech, unknowns.configuration(mech, x, t, near) if near is None else near)
-    return unknowns.placed(mech, x, t, near)
+def _equations_at(unknowns: AbstractUnknowns, mech, x, t, near):
+    """Return the equations and their coordinates for x of a user."""
+    check_entries("x", x, unknowns.names(mech))
+    x = x[_inverse_order(unknowns)]
+    if gears_without_marks(mech):
+        mech, _ = measure_marks(mech, unknowns.configuration(mech, x, t, near) if near is None else near)
+    return unknowns.equations_at(mech, x, t, near)
 
 
-def _ordered(unknowns: AbstractUnknowns, mech, u):
-    checked("u", u, unknowns.velocity_names(mech))
-    return u[_back(unknowns)]
+def _equation_velocities(unknowns: AbstractUnknowns, mech, u):
+    """Return velocities, or accelerations, of a user in the order of the equations."""
+    check_entries("u", u, unknowns.velocity_names(mech))
+    return u[_inverse_order(unknowns)]
+
+
+# Array code of the methods of `EquationsOfMotion`.
 
 
 def _coordinates(unknowns, mech, q, t):
@@ -256,51 +266,53 @@ def _velocities(unknowns, mech, q, v, t):
 
 
 def _to_bodies(unknowns, mech, x, u, a, t, near):
-    equations, q = _placed(unknowns, mech, x, t, near)
-    return equations.to_bodies(q, _ordered(unknowns, mech, u), _ordered(unknowns, mech, a), t)
+    equations, q = _equations_at(unknowns, mech, x, t, near)
+    return equations.to_bodies(q, _equation_velocities(unknowns, mech, u), _equation_velocities(unknowns, mech, a), t)
 
 
 def _configuration(unknowns, mech, x, t, near):
-    checked("x", x, unknowns.names(mech))
-    return unknowns.configuration(mech, x[_back(unknowns)], t, near)
+    check_entries("x", x, unknowns.names(mech))
+    return unknowns.configuration(mech, x[_inverse_order(unknowns)], t, near)
 
 
 def _rate(unknowns, mech, x, u, t):
-    equations, q = _placed(unknowns, mech, x, t, None)
-    return equations.space.rate(q, _ordered(unknowns, mech, u))[: x.size][_order(unknowns)]
+    equations, q = _equations_at(unknowns, mech, x, t, None)
+    return equations.space.rate(q, _equation_velocities(unknowns, mech, u))[: x.size][_order(unknowns)]
 
 
 def _mass_matrix(unknowns, mech, x, t, near):
-    equations, q = _placed(unknowns, mech, x, t, near)
+    equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.mass(q, t)[_order(unknowns)][:, _order(unknowns)]
 
 
 def _force(unknowns, mech, x, u, t, near):
-    equations, q = _placed(unknowns, mech, x, t, near)
-    u = _ordered(unknowns, mech, u)
-    return equations.settled(q, u, t)[0].force(q, u, t)[_order(unknowns)]
+    equations, q = _equations_at(unknowns, mech, x, t, near)
+    u = _equation_velocities(unknowns, mech, u)
+    return equations.with_reactive_forces(q, u, t)[0].force(q, u, t)[_order(unknowns)]
 
 
 def mass_and_force(unknowns: AbstractUnknowns, mech: Mechanism, x, u, t) -> tuple[Array, Array]:
-    """M and Q as array code."""
+    """Return M and Q as array code."""
     return _mass_matrix(unknowns, mech, x, t, None), _force(unknowns, mech, x, u, t, None)
 
 
 def _constraints(unknowns, mech, x, t, near):
-    equations, q = _placed(unknowns, mech, x, t, near)
+    equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.residual(q, t)
 
 
 def _constraint_jacobian(unknowns, mech, x, t, near):
-    equations, q = _placed(unknowns, mech, x, t, near)
+    equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.jacobian(q, t)[:, _order(unknowns)]
 
 
 def _velocity_rhs(unknowns, mech, x, t, near):
-    equations, q = _placed(unknowns, mech, x, t, near)
-    return -equations.velocity_gap(q, equations.still(q), t)
+    equations, q = _equations_at(unknowns, mech, x, t, near)
+    return -equations.velocity_gap(q, equations.zero_velocity(q), t)
 
 
 def _acceleration_rhs(unknowns, mech, x, u, t, near):
-    equations, q = _placed(unknowns, mech, x, t, near)
-    return -second_rate(equations.residual, equations.space, q, _ordered(unknowns, mech, u), equations.still(q), t)
+    equations, q = _equations_at(unknowns, mech, x, t, near)
+    return -second_rate(
+        equations.residual, equations.space, q, _equation_velocities(unknowns, mech, u), equations.zero_velocity(q), t
+    )

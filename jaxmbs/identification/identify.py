@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractMethod
-from jaxmbs.dynamics.quantities import determined, quantity
+from jaxmbs.dynamics.quantities import is_driven, quantity
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.stateful import state_names
 from jaxmbs.identification import statistics
@@ -292,7 +292,7 @@ def _segmented_records(
     mech = build(jax.tree.map(jnp.asarray, guess))
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that returns a Mechanism, but it returns {type(mech).__name__}")
-    if segments > 1 and determined(mech):
+    if segments > 1 and is_driven(mech):
         raise ValueError("segments must be 1: drivers determine this motion, and segments are for motions under forces")
     if segments > 1 and state_names(mech):
         raise ValueError(

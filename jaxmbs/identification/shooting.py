@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.analyses.kinematics import kinematics
-from jaxmbs.dynamics.quantities import Seen, determined, quantity
+from jaxmbs.dynamics.quantities import MotionWithReactions, is_driven, quantity
 from jaxmbs.dynamics.simulate import simulate_from
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.system.equations import constraint_jacobian, residuals
@@ -71,7 +71,7 @@ class SegmentModel(NamedTuple):
         """Return parameters, mechanism, and the motion from the state (q, v, t_start)."""
         parameters = self.parameters(x)
         mech = self.build(parameters)
-        if determined(mech):
+        if is_driven(mech):
             return parameters, mech, kinematics(mech, t_start + jnp.asarray(self.times), q)
         options = {"step": self.step, "method": self.method, "formulation": self.formulation}
         return parameters, mech, simulate_from(mech, t_start, np.asarray(self.times), q, v, **options)
@@ -89,7 +89,7 @@ class SegmentModel(NamedTuple):
                 if name not in measured:
                     raise ValueError(f"measure returns no signal {name!r}; it returns {', '.join(map(str, measured))}")
             return jnp.stack([jnp.reshape(measured[name], len(self.times)) for name in self.names], axis=1)
-        recorded = Seen(mech, motion)
+        recorded = MotionWithReactions(mech, motion)
         return jnp.stack([quantity(mech, name)(recorded) for name in self.names], axis=1)
 
 

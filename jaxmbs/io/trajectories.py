@@ -17,8 +17,8 @@ from jaxmbs.io.models.json_format.document import model_from, parse, write_json
 from jaxmbs.io.models.json_format.elements import SPACES, types_of
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics.results import check_outside
+from jaxmbs.system.broadcast_tree import BroadcastTree, pack
 from jaxmbs.system.equations import Energy
-from jaxmbs.system.kept import Kept, packed
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
@@ -99,9 +99,9 @@ def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
     return Trajectory(**found, layout=layout, energy=energy, mechanism=kept, state_names=tuple(head["state_names"]))
 
 
-def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
+def _document(kept: BroadcastTree, axes: int) -> tuple[dict, str, np.ndarray | None]:
     """Return the first sample as JSON, its floating-point type, and the numbers of all samples if they differ."""
-    geometry = kept.known((0,) * axes)
+    geometry = kept.at_index((0,) * axes)
     if geometry is None:
         raise ModelError("its tables were traced, and their numbers are lost")
     bodies = {name: kind() for name, kind in geometry.layout.bodies}
@@ -114,7 +114,7 @@ def _document(kept: Kept, axes: int) -> tuple[dict, str, np.ndarray | None]:
         numbers = first if np.array_equal(np.broadcast_to(first, numbers.shape), numbers) else numbers
     if numbers.shape[:-1] == (1,) * axes:
         return document, precision, None
-    again = packed(_geometry(document, precision))[1]
+    again = pack(_geometry(document, precision))[1]
     if not np.array_equal(again, numbers[(0,) * axes]):
         raise ModelError(
             "its functions hold numbers that differ between samples, but a document has one value for each"
@@ -127,14 +127,14 @@ def _geometry(document: dict, precision: str) -> Mechanism:
     return model_from(parse(json.dumps(document))).geometry.astype(precision)
 
 
-def _mechanism_of_samples(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]) -> Kept:
+def _mechanism_of_samples(geometry: Mechanism, numbers: np.ndarray | None, lead: tuple[int, ...]) -> BroadcastTree:
     """Return the mechanism of a trajectory with the axes `lead`; `numbers` are those of all samples if they differ."""
     if numbers is None:
-        return Kept(geometry, lead)
-    packing = packed(geometry)[0]
+        return BroadcastTree(geometry, lead)
+    packing = pack(geometry)[0]
     if numbers.shape[-1] != packing.size:
         raise ValueError(f"its mechanism has {packing.size} numbers, got {numbers.shape[-1]}")
-    return Kept.tree_unflatten(packing, (np.broadcast_to(numbers, (*lead, packing.size)),))
+    return BroadcastTree.tree_unflatten(packing, (np.broadcast_to(numbers, (*lead, packing.size)),))
 
 
 def _json_of_layout(layout: Layout) -> dict[str, Any]:

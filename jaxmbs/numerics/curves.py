@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 @functools.lru_cache(maxsize=32)
 def _periodic_moment_matrix(n: int) -> np.ndarray:
-    """C with M = C y: second derivatives times h² at the knots of the periodic spline of n equally spaced knots.
+    """Return C with M = C y: second derivatives times h² at the n equally spaced knots of a periodic spline.
 
     M is the solution of M₋ + 4 M + M₊ = 6 (y₋ − 2 y + y₊), cyclically.
     """
@@ -22,13 +22,13 @@ def _periodic_moment_matrix(n: int) -> np.ndarray:
 
 
 def _cubic(fraction, left, right, moment_left, moment_right):
-    """A cubic on one interval from its end values and its end moments (second derivatives times h²)."""
+    """Return a cubic on one interval from its end values and its end moments (second derivatives times h²)."""
     f, g = fraction, 1 - fraction
     return g * left + f * right + ((g**3 - g) * moment_left + (f**3 - f) * moment_right) / 6
 
 
 def periodic_spline(values: Float[Array, " n"], period: float, x: Float[Array, ""] | float) -> Float[Array, ""]:
-    """The C² cubic through `values` at x = 0, p/n, 2p/n, …, continued with period p. Needs n ≥ 3."""
+    """Return the C² cubic through `values` at x = 0, p/n, 2p/n, …, continued with period p. Needs n ≥ 3."""
     n = values.shape[0]
     position = x * (n / period)
     cell = jax.lax.stop_gradient(jnp.floor(position))
@@ -41,7 +41,7 @@ def periodic_spline(values: Float[Array, " n"], period: float, x: Float[Array, "
 
 
 def _tridiagonal(lower, diagonal, upper, rhs):
-    """Thomas' algorithm; the matrices of splines are diagonally dominant, so it needs no pivots."""
+    """Solve a tridiagonal system by Thomas' algorithm; matrices of splines are diagonally dominant and need no pivots."""
 
     def forward(carry, row):
         c, d = carry
@@ -60,7 +60,7 @@ def _tridiagonal(lower, diagonal, upper, rhs):
 
 
 def _not_a_knot_second_derivatives(x, y):
-    """Second derivatives at the knots; the third derivative is continuous at the second and the last but one."""
+    """Return second derivatives at the knots; the third derivative is continuous at the second and the last but one."""
     h = jnp.diff(x)
     slope = jnp.diff(y) / h
     rhs = 6 * jnp.diff(slope)
@@ -79,9 +79,9 @@ def _not_a_knot_second_derivatives(x, y):
 def cubic_spline(
     knots: Float[Array, " n"], values: Float[Array, " n"], x: Float[Array, ""] | float
 ) -> Float[Array, ""]:
-    """The C² cubic through (knots, values), with not-a-knot ends, so that cubics are reproduced exactly.
+    """Return the C² cubic through (knots, values), with not-a-knot ends, so that cubics are reproduced exactly.
 
-    Two knots give a line, three a parabola; beyond the ends the last cubic goes on. `knots` must increase.
+    Two knots give a line, three a parabola; beyond the ends the last cubic continues. `knots` must increase.
     """
     n = knots.shape[0]
     if n == 2:

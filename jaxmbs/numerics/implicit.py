@@ -1,6 +1,6 @@
-"""Exact derivatives of roots: dq/db = −Φ_q⁻¹ Φ_b and its time derivatives, never through the iterations.
+"""Exact derivatives of roots: dq/db = −Φ_q⁻¹ Φ_b and its time derivatives, not through the iterations.
 
-Configurations lie in a `Space`: f_q stands for the derivative by displacements, f_q v for that along q̇ = N(q) v.
+Configurations lie in a `Space`: f_q is the derivative by displacements, f_q v the derivative along q̇ = N(q) v.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from jaxmbs.programs import ProgramWithFallback
 
 
 def rate(f: Callable, space: Space, q, v, t):
-    """df/dt along a motion: f_q v + f_t, for `f(q, t)`."""
+    """Return df/dt along a motion: f_q v + f_t, for `f(q, t)`."""
     return jax.jvp(f, (q, t), (space.rate(q, v), jnp.ones_like(t)))[1]
 
 
 def second_rate(f: Callable, space: Space, q, v, a, t):
-    """d²f/dt² along a motion: f_q a + (f_q v)_q v + 2 f_qt v + f_tt."""
+    """Return d²f/dt² along a motion: f_q a + (f_q v)_q v + 2 f_qt v + f_tt."""
     return jax.jvp(partial(rate, f, space), (q, v, t), (space.rate(q, v), a, jnp.ones_like(t)))[1]
 
 
 def jacobian(f: Callable, space: Space, q, t):
-    """f_q, one column for each component of a displacement."""
+    """Return f_q (rows, m), one column for each component of a displacement."""
     still = jnp.zeros(space.m, q.dtype)
     column = lambda d: jax.jvp(lambda d: f(q + space.rate(q, d), t), (still,), (d,))[1]
     # jax.jacfwd would compute the identity matrix entry by entry.
@@ -37,7 +37,7 @@ def jacobian(f: Callable, space: Space, q, t):
 
 
 def rates_at_root(f: Callable, space: Space, factors: Factored, q, t):
-    """(v, a) from f_q v = −f_t and f_q a = −(f_q v)_q v − 2 f_qt v − f_tt, Haug (3.6.10) and (3.6.11).
+    """Return (v, a) with f_q v = −f_t and f_q a = −(f_q v)_q v − 2 f_qt v − f_tt, Haug (3.6.10) and (3.6.11).
 
     The factors may be those of f_q within δ of q: a second solution with the remainder of the first leaves an error of
     the order of δ².
@@ -50,12 +50,11 @@ def rates_at_root(f: Callable, space: Space, factors: Factored, q, t):
 
 
 def differentiable_motion(f: Callable, space: Space, q, v, a, t, regular=True):
-    """(q, v, a), which satisfy f = 0 and its first and second time derivatives, as differentiable functions of t and of all
-    that `f` closes over.
+    """Return (q, v, a) as differentiable functions of t and of everything that `f` closes over.
 
-    The tangents solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈), for every order and both modes of differentiation, all
-    with one inverse of f_q, whose rows leave nothing free where `regular`: a motion is determined by its drivers. Where
-    `regular` is False the derivatives are zero. The given q, v and a are taken as constants.
+    They satisfy f = 0 and its first and second time derivatives. The tangents solve f_q dq = −df, f_q dv = −d(ḟ),
+    f_q da = −d(f̈), for every order and both modes of differentiation, all with one inverse of f_q, which has full rank.
+    If `regular` is False the derivatives are zero. The given q, v and a are taken as constants.
     """
     f, constants = jax.closure_convert(f, q, t)
     q, v, a = (jax.lax.stop_gradient(x) for x in (q, v, a))
@@ -64,6 +63,7 @@ def differentiable_motion(f: Callable, space: Space, q, v, a, t, regular=True):
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _motion(f, space, regular, t, constants, q, v, a):
+    """Return q, v and a; the rule below defines their derivatives."""
     return q, v, a
 
 
@@ -78,7 +78,7 @@ def _motion_jvp(f, space, primals, tangents):
     put, take = with_respect_to((t_dot, constants_dot))
 
     def tangent(q, v, a, t, constants, regular, *given):
-        """Tangents of q, v, a solve f_q dq = −df, f_q dv = −d(ḟ), f_q da = −d(f̈)."""
+        """Return the tangents of q, v and a."""
         matrix = jacobian(lambda q, t: f(q, t, *constants), space, q, t)
         factors = factor(matrix, regular, determined=True)
 

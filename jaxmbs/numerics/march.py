@@ -1,6 +1,6 @@
-"""A root of f(q, t) = 0 followed as t moves, with its velocity and acceleration.
+"""Continuation of a root of f(q, t) = 0 as t changes, with its velocity and acceleration.
 
-One sample, with control flow that `vmap` turns into a batch: every lane takes its own decisions, and a lane that has
+One sample, with control flow that `vmap` turns into a batch: every sample takes its own decisions, and a sample that has
 arrived at a time waits, unchanged, for the others. Nothing here is differentiated; see `implicit`.
 """
 
@@ -20,17 +20,18 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.space import Space
 
-# Below this power of the rounding unit the condition estimate says "singular": there a position that is known to
-# rounding in f is known to no more than half of the digits.
+# f_q counts as singular if its reciprocal condition number is below this power of the rounding unit: a position that is
+# known to rounding in f is known to half of the digits at most then.
 SINGULAR_POWER = 0.5
-# A step is resolved when predictor and corrector, and the same backwards, agree to this part of the distance moved.
-RESOLVED = 0.3
-# Upper limit on the distance used in this test, in radians and lengths of the mechanism. Near a fold, a step that is too
+# A step is resolved if predictor and corrector, forwards and backwards, differ by at most this fraction of the distance
+# moved.
+MAX_PREDICTION_ERROR = 0.3
+# Upper limit on the distance used in this test, in radians and sizes of the mechanism. Near a fold, a step that is too
 # long may predict a position many turns away, and relative to that distance every root would be near.
-FURTHEST = 1.0
-# A step across a change of sign of the determinant has to agree this well, as a power of the rounding unit (2e-5 in
-# float64). Where two branches pass each other at a distance w, a step h from one to the other misses by (w/h)².
-STRAIGHT_POWER = 0.3
+MAX_TEST_DISTANCE = 1.0
+# The same limit for a step across a change of sign of the determinant, as a power of the rounding unit (2e-5 in float64).
+# If two branches pass each other at a distance w, a step h from one to the other has an error of (w/h)².
+CROSSING_ERROR_POWER = 0.3
 # Steps shorter than this power of the rounding unit times the interval are not tried (3e-7 of it in float64).
 MIN_STEP_POWER = 0.42
 
@@ -42,17 +43,31 @@ LAST_CORRECTION_POWER = 0.4
 # rounding unit (3.7e-3 in float64). The singular position, its velocity and acceleration are extrapolated from the last
 # regular position at a distance h. The velocity has errors of the order of h², and of eps / h² because of rounding.
 SINGULAR_STEP_ROOTS = 30.0
-# The part of the way to a singular position that one step takes if the whole way is longer than that.
+# Fraction of the way to a singular position that one step takes if the whole way is longer than that.
 SINGULAR_APPROACH = 0.875
 
-# The part of the way to a fold that one step takes. From 0.65 on the backward prediction is too far off near a fold.
-FOLD = 0.55
+# Fraction of the way to a fold that one step takes. From 0.65 on the error of the backward prediction is too large.
+FOLD_APPROACH = 0.55
+# A step is never shorter than the present longest step divided by this.
+MAX_STEP_REDUCTION = 32
+# Steps up to this many shortest steps count as tiny: they may cross a singular position or a kink.
+TINY_STEPS = 16
+# A fold is close if the velocity would grow by this factor within an interval.
+MAX_VELOCITY_GROWTH = 1e2
+# The same in single precision, times the shortest step relative to the interval.
+MAX_VELOCITY_GROWTH_BY_SHORTEST_STEP = 0.06
 
 
 class Path(NamedTuple):
-    """The outcome of `follow_root`, one row per time; rows after the end of the motion repeat the last good one.
+    """The result of `follow_root`, one row per time; rows after the end of the motion repeat the last good one.
 
-    `last_q` and `last_time` are those of the last accepted step, which may lie between two times.
+    Attributes:
+        q: (T, n), positions.
+        v: (T, m), velocities.
+        a: (T, m), accelerations.
+        status: (T,), see `Status`.
+        last_time: time of the last accepted step, which may lie between two times.
+        last_q: (n,), position there.
     """
 
     q: Float[Array, "T n"]
@@ -63,9 +78,12 @@ class Path(NamedTuple):
     last_q: Float[Array, " n"]
 
 
-class _State(NamedTuple):
-    """The state of the motion. `side` is the sign of det f_q, or f_q itself if it has more rows than columns; zero where
-    f_q is singular."""
+class _MotionState(NamedTuple):
+    """The state of the motion.
+
+    Attributes:
+        side: sign of det f_q, or f_q itself if it has more rows than columns; zero if f_q is singular.
+    """
 
     t: Float[Array, ""]
     q: Float[Array, " n"]
@@ -74,14 +92,16 @@ class _State(NamedTuple):
     side: Float[Array, "..."]
 
 
-class _Point(NamedTuple):
-    state: _State
+class _CorrectedPoint(NamedTuple):
+    """A corrected position: the state there, and True if it has converged, if f_q is singular, if all is finite."""
+
+    state: _MotionState
     converged: Bool[Array, ""]
     singular: Bool[Array, ""]
     finite: Bool[Array, ""]
 
 
-class _March(NamedTuple):
+class _MarchCarry(NamedTuple):
     """The carry of the loop over steps.
 
     Attributes:
@@ -89,10 +109,15 @@ class _March(NamedTuple):
         finite: True if the last rejected step had finite numbers only.
         fresh: True before the first step.
         branched: True once the motion has left a singular position along the requested branch.
-        recorded: the last recorded q, v and a.
+        largest_step: upper limit on the next step.
+        steps: number of trial steps.
+        ended: status with which the motion has ended; CONVERGED while it goes on.
+        recorded: q, v and a at the last time reached.
+        code: status there.
+        reached: True if the next time has been reached.
     """
 
-    state: _State
+    state: _MotionState
     finite: Bool[Array, ""]
     fresh: Bool[Array, ""]
     branched: Bool[Array, ""]
@@ -120,19 +145,29 @@ def follow_root(
 ) -> Path:
     """Follow the root `start` of f(q, start_time) = 0 through `times`, with its velocity and acceleration.
 
-    Every step predicts by (3.6.13), q ⊕ (h v + h²/2 a), and corrects by up to `corrections` Newton steps
-    and a last one. A step counts only if it is resolved: converged, and close to its
-    prediction forwards and backwards; very close if det f_q changes sign across it. An unresolved step is tried again
-    shorter. So a motion never slips across a gap or onto another branch between two times; it locks up instead. Steps
-    that shrink to nothing end the motion: as NON_FINITE where f or its rates are not finite, as LOCKED_UP where the
-    velocity grows without bound, else as NOT_CONVERGED. A
-    bifurcation, where the motion is smooth although the determinant changes sign, is passed straight on. A time at which
-    f_q is singular although q is a root has the status SINGULAR, with the velocity and acceleration carried in. If `branch`
-    is given, the motion leaves the first of these times with this velocity.
+    Every step predicts by Haug (3.6.13), q ⊕ (h v + h²/2 a), and corrects by up to `corrections` Newton steps and a last
+    one. A step is accepted only if it is resolved: converged, and close to its prediction forwards and backwards; very
+    close if det f_q changes sign across it. An unresolved step is tried again shorter. So a motion never jumps across a
+    gap or to another branch between two times; it locks up instead. If the steps become too short, the motion ends:
+    NON_FINITE if f or its rates are not finite, LOCKED_UP if the velocity grows without bound, else NOT_CONVERGED. It goes
+    straight on through a bifurcation, where the motion is smooth although the determinant changes sign. If f_q is singular
+    at one of the times, although q is a root, the status is SINGULAR, with the velocity and acceleration extrapolated.
 
-    `times` may be in any order; `start_time` is the first of them unless given; `units` are those of the coordinates. If
-    rows of f contradict each other, gaps may be as large as `tolerance`, relative to `units.length`. `max_steps` limits
-    the number of trial steps, 200 + 8 T by default.
+    Args:
+        f: function of (q, t) that returns (rows,).
+        space: the space of q.
+        times: (T,), in any order.
+        start: (n,), the root at start_time.
+        started: False if `start` is not a root; all times then have the status NOT_ASSEMBLED.
+        units: units of the coordinates.
+        tolerance: largest gap of rows of f that contradict each other, relative to `units.length`.
+        start_time: the first of the times unless given.
+        branch: (m,), velocity with which the motion leaves the first singular time.
+        corrections: largest number of Newton steps before the last one.
+        max_steps: largest number of trial steps, 200 + 8 T by default.
+
+    Returns:
+        A `Path`.
     """
     count, dtype = times.shape[0], start.dtype
     budget = 200 + 8 * count if max_steps is None else max_steps
@@ -144,7 +179,7 @@ def follow_root(
         interval = jnp.abs(target - before)
         march = march._replace(reached=jnp.asarray(False))
 
-        def unfinished(carry):
+        def is_unfinished(carry):
             tries, march = carry
             return (tries < budget + 1) & ~march.reached & (march.ended == Status.CONVERGED)
 
@@ -152,7 +187,7 @@ def follow_root(
             tries, march = carry
             return tries + 1, stepper.advance(march, target, interval, budget)
 
-        _, march = jax.lax.while_loop(unfinished, step, (0, march))
+        _, march = jax.lax.while_loop(is_unfinished, step, (0, march))
         code = jnp.where(march.reached, march.code, march.ended)
         if branch is not None:
             march = stepper.on_branch(march, branch)
@@ -161,8 +196,8 @@ def follow_root(
     still, finite = jnp.zeros(space.m, dtype), jnp.all(jnp.isfinite(f(start, times[0])))
     unassembled = jnp.where(finite, int(Status.NOT_ASSEMBLED), int(Status.NON_FINITE))
     # The first step has no length: it polishes the start and gives it its velocity and acceleration.
-    march = _March(
-        state=_State(start_time, start, still, still, stepper.no_side(start, start_time)),
+    march = _MarchCarry(
+        state=_MotionState(start_time, start, still, still, stepper.no_side(start, start_time)),
         finite=finite,
         fresh=jnp.asarray(True),
         branched=jnp.asarray(False),
@@ -183,7 +218,7 @@ class _Stepper:
     def __init__(self, f: Callable, space: Space, units: Units, dtype, tolerance: float, corrections: int):
         eps = float(jnp.finfo(dtype).eps)
         self.f, self.space, self.units, self.dtype, self.corrections = f, space, units, dtype, corrections
-        self.tolerance, self.rounding, self.straight = tolerance, gap_limit(dtype, 0.0), eps**STRAIGHT_POWER
+        self.tolerance, self.rounding, self.crossing_error = tolerance, gap_limit(dtype, 0.0), eps**CROSSING_ERROR_POWER
         self.singular, self.shortest = eps**SINGULAR_POWER, eps**MIN_STEP_POWER
         self.longest_to_singular = SINGULAR_STEP_ROOTS * eps**0.25
         # A step smaller than this leaves an error beyond the last digit, because each one squares the error.
@@ -191,10 +226,10 @@ class _Stepper:
         self.last_correction = eps**LAST_CORRECTION_POWER
 
     def newton(self, q, t):
-        """Newton's steps (3.6.7), until one is so small that the next would change nothing."""
+        """Return q after Newton steps, Haug (3.6.7), until one is so small that the next would change nothing."""
         size = self.units.size
 
-        def unfinished(carry):
+        def is_unfinished(carry):
             count, _, change = carry
             return (count < self.corrections) & ~(change <= self.corrected)
 
@@ -204,19 +239,22 @@ class _Stepper:
             change = jnp.where(factors.rcond > self.singular, factors.solve(self.f(q, t)), 0)
             return count + 1, self.space.retract(q, -change), size(change)
 
-        return jax.lax.while_loop(unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
+        return jax.lax.while_loop(is_unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
 
-    def correct(self, q, t, carried_v, carried_a) -> _Point:
-        """Newton's steps from a predicted position, then velocity and acceleration."""
+    def correct(self, q, t, carried_v, carried_a) -> _CorrectedPoint:
+        """Return a predicted position after Newton steps, with velocity and acceleration.
+
+        If f_q is singular, these are the extrapolated `carried_v` and `carried_a`.
+        """
         f, space = self.f, self.space
         q = self.newton(q, t)
-        # The residual that judges q also corrects it once more.
+        # The residual of the test also gives the last correction of q.
         value, matrix = f(q, t), jacobian(f, space, q, t)
         factors = factor(matrix, determined=True)
         regular = factors.rcond > self.singular
         gap = self.units.gap(matrix, value)
-        # Redundant rows are left out here, not fitted in the sense of least squares. So the whole misfit of dependent rows
-        # shows in one of them.
+        # Redundant rows are left out here, not fitted in the sense of least squares. So one of the dependent rows has the
+        # whole misfit.
         allowed = self.tolerance * value.shape[0]
         limit = jnp.maximum(allowed, self.rounding * jnp.maximum(1, self.units.size(space.extent(q))))
         last = jnp.where(regular, factors.solve(value), 0)
@@ -226,29 +264,32 @@ class _Stepper:
         v, a = jnp.where(regular, v, carried_v), jnp.where(regular, a, carried_a)
         finite = jnp.isfinite(gap) & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v)) & jnp.all(jnp.isfinite(a))
         side = jnp.where(regular, matrix if matrix.shape[0] > matrix.shape[1] else factors.sign, 0)
-        return _Point(_State(t, q, v, a, side), finite & closed, ~regular, finite)
+        return _CorrectedPoint(_MotionState(t, q, v, a, side), finite & closed, ~regular, finite)
 
     def no_side(self, q, t):
-        """The `side` of no position."""
+        """Return a `side` of zeros."""
         rows = jax.eval_shape(self.f, q, t).shape[0]
         return jnp.zeros(() if rows <= self.space.m else (rows, self.space.m), self.dtype)
 
     @staticmethod
-    def crossed(before, after):
-        """Whether f_q was singular an odd number of times between two positions."""
+    def has_crossed(before, after):
+        """Return True if f_q was singular an odd number of times between two positions with these values of `side`."""
         if not after.ndim:
             return before * after < 0
         # det(AᵀB) is the sum of the products of all determinants of n rows of A and B (Cauchy and Binet): those of rows
         # that depend on others in the same way all change their sign together.
         return factor(before.T @ after).sign < 0
 
-    def diverges(self, state: _State, interval):
-        """Whether the velocity would change a hundredfold within an interval, in float32 fiftyfold: a fold is close.
-        A march that ends at one has come to within a few of its shortest steps."""
-        return self.units.size(state.a) * interval > min(1e2, 0.06 / self.shortest) * self.units.size(state.v)
+    def diverges(self, state: _MotionState, interval):
+        """Return True if a fold is close: the velocity would grow a hundredfold within an interval, fiftyfold in float32.
 
-    def attempt(self, state: _State, t, interval):
-        """The point at t, and whether the step to it is resolved."""
+        A march that ends at a fold has come to within a few of its shortest steps.
+        """
+        growth = min(MAX_VELOCITY_GROWTH, MAX_VELOCITY_GROWTH_BY_SHORTEST_STEP / self.shortest)
+        return self.units.size(state.a) * interval > growth * self.units.size(state.v)
+
+    def attempt(self, state: _MotionState, t, interval):
+        """Return the corrected point at t, and True if the step to it is resolved."""
         size, space = self.units.size, self.space
         h = t - state.t
         predicted = space.retract(state.q, h * state.v + h**2 / 2 * state.a)
@@ -260,32 +301,32 @@ class _Stepper:
         moved = jnp.maximum(moved_by_v, moved_by_a)
         error = jnp.maximum(size(space.difference(predicted, new.q)), size(space.difference(state.q, back)))
         error = error - self.rounding * (1 + size(space.extent(new.q)))
-        resolved = point.converged & (error <= RESOLVED * jnp.minimum(moved, FURTHEST))
-        crossed = self.crossed(state.side, new.side)
-        tiny = jnp.abs(h) <= 16 * self.shortest * interval
-        straight = (error <= self.straight * moved) | tiny
-        # Where f has a kink (an outline's curvature jumps), v jumps although q goes on: no step is too short to see it.
-        # A fold looks alike but for its velocity, which grows without bound.
+        resolved = point.converged & (error <= MAX_PREDICTION_ERROR * jnp.minimum(moved, MAX_TEST_DISTANCE))
+        crossed = self.has_crossed(state.side, new.side)
+        tiny = jnp.abs(h) <= TINY_STEPS * self.shortest * interval
+        straight = (error <= self.crossing_error * moved) | tiny
+        # At a kink of f (the curvature of an outline jumps), v jumps although q is continuous, in steps of any length. A
+        # fold is similar, except that its velocity grows without bound.
         kink = point.converged & ~crossed & tiny & ~self.diverges(state, interval) & ~self.diverges(new, interval)
         kink = kink & (size(space.difference(state.q, new.q)) <= 2 * moved_by_v)
         return point, (resolved & (~crossed | straight)) | kink
 
-    def step_size(self, state: _State, largest_step):
-        """Near a fold at distance d the velocity goes as d^(−1/2): |v| / 2|a| is d; a step of `FOLD` of it is resolved."""
-        fold = FOLD * self.units.size(state.v) / (2 * self.units.size(state.a) + jnp.finfo(self.dtype).tiny)
-        size = jnp.minimum(jnp.maximum(fold, largest_step / 32), largest_step)
+    def step_size(self, state: _MotionState, largest_step):
+        """Return the length of the next step. At a distance d from a fold |v| grows as d^(−1/2), so that d = |v| / 2|a|."""
+        fold = FOLD_APPROACH * self.units.size(state.v) / (2 * self.units.size(state.a) + jnp.finfo(self.dtype).tiny)
+        size = jnp.minimum(jnp.maximum(fold, largest_step / MAX_STEP_REDUCTION), largest_step)
         return jnp.where(jnp.isfinite(largest_step), size, jnp.inf)
 
     @staticmethod
-    def on_branch(march: _March, branch) -> _March:
-        """Give the march the velocity `branch` if it has just reached its first singular time."""
+    def on_branch(march: _MarchCarry, branch) -> _MarchCarry:
+        """Return the march with the velocity `branch` if it has just reached its first singular time."""
         leaves = march.reached & (march.code == Status.SINGULAR) & ~march.branched
         state = march.state
         state = state._replace(v=jnp.where(leaves, branch, state.v), a=jnp.where(leaves, 0, state.a))
         return march._replace(state=state, branched=march.branched | leaves)
 
-    def advance(self, march: _March, target, interval, budget: int) -> _March:
-        """One trial step towards the next time."""
+    def advance(self, march: _MarchCarry, target, interval, budget: int) -> _MarchCarry:
+        """Return the march after one trial step towards the next time."""
         state, largest_step = march.state, march.largest_step
         final, target = target, jnp.where(march.fresh, state.t, target)
         remaining = target - state.t
@@ -311,7 +352,7 @@ class _Stepper:
         ended = jnp.where(vanished, ended, int(Status.CONVERGED))
         steps = march.steps + 1
         ended = jnp.where((steps >= budget) & (ended == Status.CONVERGED), int(Status.NOT_CONVERGED), ended)
-        return _March(
+        return _MarchCarry(
             state=state,
             finite=finite,
             fresh=march.fresh & ~accepted,

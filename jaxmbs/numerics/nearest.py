@@ -1,4 +1,4 @@
-"""The root of f(q) = 0 nearest to a guess, where f leaves coordinates free, and its derivatives.
+"""The root of f(q) = 0 nearest to a guess, if f leaves coordinates free, and its derivatives.
 
 The unknowns y are displacements from the guess in units u of the mechanism, q = guess ⊕ u y, and F(y) = f(q) with scaled
 rows. The nearest root minimises ½ yᵀy subject to F(y) = 0: y + Jᵀμ = 0 and F = 0, with J = F_y. Newton's method for these
@@ -54,13 +54,15 @@ MIN_CURVATURE = 1e-6
 
 
 class Nearest(NamedTuple):
-    """The outcome of `nearest_root`: the configuration, and True if it is a strict local minimum of the distance."""
+    """The result of `nearest_root`: the configuration, and True if it is a strict local minimum of the distance."""
 
     q: Float[Array, " n"]
     found: Bool[Array, ""]
 
 
 class _Progress(NamedTuple):
+    """Displacement y from the guess, damping, number of steps, and True once the iteration has converged."""
+
     y: Float[Array, " m"]
     damping: Float[Array, ""]
     steps: Int[Array, ""]
@@ -91,7 +93,7 @@ class _Linearised(NamedTuple):
 
 
 def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Root, tolerance: float) -> Nearest:
-    """Move a root of f(q) along f = 0 to the one nearest to `guess`. If the guess is a root, it is returned.
+    """Return the root nearest to `guess`, moved along f = 0 from another one. If the guess is a root, it is returned.
 
     Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. Nothing here is differentiated.
     """
@@ -101,7 +103,7 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
     scaled = lambda y: f(space.retract(guess, unit * y)) / rows
     small = float(jnp.finfo(guess.dtype).eps) ** CONVERGED_POWER
 
-    def unfinished(now: _Progress):
+    def is_unfinished(now: _Progress):
         return (now.steps < MAX_STEPS) & ~now.done
 
     def step(now: _Progress) -> _Progress:
@@ -126,7 +128,7 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
 
     zero = jnp.zeros((), guess.dtype)
     now = _Progress(shift, zero, jnp.zeros((), int), root.exact)
-    now = jax.lax.while_loop(unfinished, step, now)
+    now = jax.lax.while_loop(is_unfinished, step, now)
     q = jnp.where(root.exact, guess, space.retract(guess, unit * now.y))
     # If a rotation exceeds half a turn, the same configuration has a shorter displacement, and y is not the nearest.
     shortest = norm(space.difference(guess, q) / unit - now.y) <= small
@@ -136,11 +138,11 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
 def differentiable_nearest_root(
     f: Callable, space: Space, length: Callable, q: Float[Array, " n"], guess, t, tolerance: float, regular=True
 ) -> Float[Array, " n"]:
-    """Return `q`, the root of f(q, t) nearest to `guess`, as a differentiable function of the guess, of t and of everything
-    that `f` and `length` close over.
+    """Return `q`, the root of f(q, t) nearest to `guess`, as a differentiable function of everything it depends on.
 
-    The derivatives are those of the conditions of the minimum, for every order and both modes of differentiation.
-    length: guess ↦ the unit of displacements that are lengths. Where `regular` is False the derivative is zero.
+    That is the guess, t, and everything that `f` and `length` close over; `length` is a function of the guess that returns
+    the unit of displacements that are lengths. The derivatives are those of the conditions of the minimum, for every order
+    and both modes of differentiation. If `regular` is False they are zero.
     """
     both, constants = convert_closure(lambda q, t: (f(q, t), length(q)), guess, t)
     return _nearest(both, space, tolerance, jnp.asarray(regular), (guess, t, constants), jax.lax.stop_gradient(q))
@@ -148,6 +150,7 @@ def differentiable_nearest_root(
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def _nearest(f, space, tolerance, regular, given, q):
+    """Return q; the rule below defines its derivatives."""
     return q
 
 
@@ -155,7 +158,7 @@ def _nearest(f, space, tolerance, regular, given, q):
 def _nearest_jvp(f, space, tolerance, primals, tangents):
     regular, given, q = primals
     put, take = with_respect_to(tangents[1])
-    # The result, not the argument: its own derivative counts when the tangent is differentiated again.
+    # The result, not the argument, so that its derivative is used if the tangent is differentiated again.
     q = _nearest(f, space, tolerance, regular, given, q)
     rates = given_tangents(tangents[1])
     if not rates:
@@ -166,11 +169,11 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
             guess, t, constants = given
             return Units(space.angular, f(guess, t, *constants)[1]).vector
 
-        def placed(given, y):
+        def configuration(given, y):
             return space.retract(given[0], unit(given) * y)
 
         y = space.difference(given[0], q) / unit(given)
-        value_of = lambda given, y: f(placed(given, y), given[1], *given[2])[0]
+        value_of = lambda given, y: f(configuration(given, y), given[1], *given[2])[0]
         units = Units(space.angular, jnp.ones((), q.dtype))
         rows = jax.lax.stop_gradient(units.rows(jax.jacfwd(partial(value_of, given))(y)))
         scaled = lambda given, y: value_of(given, y) / rows
@@ -182,7 +185,7 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
 
         free, gap = jax.jvp(conditions, (take(given),), (rates,))[1]
         y_dot = jnp.where(regular, at.solve(free, gap), 0)
-        moved = lambda active, y: placed(put(given, active), y)
+        moved = lambda active, y: configuration(put(given, active), y)
         rate = jax.jvp(moved, (take(given), y), (rates, y_dot))[1]
         return jnp.where(regular, rate, 0)
 
@@ -190,10 +193,12 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
 
 
 def _jacobian(f, space, guess, unit, y):
+    """Return the Jacobian of f(guess ⊕ unit y) by y."""
     return jax.jacfwd(lambda y: f(space.retract(guess, unit * y)))(y)
 
 
 def _linearised(scaled: Callable, y, tolerance: float, damping) -> _Linearised:
+    """Return the linearised conditions at y, for the function F = `scaled`."""
     eps = float(jnp.finfo(y.dtype).eps)
     delta = max(0.1 * eps**0.5, 100 * tolerance**2)
     value, matrix = scaled(y), jax.jacfwd(scaled)(y)

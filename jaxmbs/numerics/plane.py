@@ -9,23 +9,23 @@ from jaxtyping import Array, Float
 
 @jax.jit
 def rotation_matrix(phi: Float[Array, "*batch"]) -> Float[Array, "2 2 *batch"]:
-    """A(φ) = [[cos φ, −sin φ], [sin φ, cos φ]], from body to ground; Haug (2.4.4). φ in radians."""
+    """Return A(φ) = [[cos φ, −sin φ], [sin φ, cos φ]], from body to ground; Haug (2.4.4). φ in radians."""
     c, s = jnp.cos(phi), jnp.sin(phi)
     return jnp.stack([jnp.stack([c, -s]), jnp.stack([s, c])])
 
 
 @jax.jit
 def perpendicular(v: Float[Array, "2"]) -> Float[Array, "2"]:
-    """v⊥ = R v = (−v_y, v_x): `v` turned by +90°; Haug (2.3.5)."""
+    """Return v⊥ = R v = (−v_y, v_x): `v` turned by +90°; Haug (2.3.5)."""
     return jnp.stack([-v[1], v[0]])
 
 
 def direction(angle: Float[Array, ""] | float) -> Float[Array, "2"]:
-    """u = (cos α, sin α)."""
+    """Return u = (cos α, sin α)."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def bearing(d: Float[Array, "2"]) -> Float[Array, ""]:
-    """The angle of a direction from the x axis, in (−π, π]; zero where `d` has no length."""
+    """Return the angle of a direction from the x axis, in (−π, π]; zero if `d` has no length."""
     d = jnp.where(jnp.all(d == 0), jnp.array([1, 0], d.dtype), d)
     return jnp.arctan2(d[1], d[0])

@@ -1,4 +1,4 @@
-"""The same function of many things: written out for a few; a loop for many, so that a program does not grow with them."""
+"""A function of many arguments: written out for a few; a loop for many, so that the program does not grow with them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,35 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
-# From this number of things on.
+# From this number of arguments on, a function of each of them is a loop.
 MIN_IN_LOOP = 17
 
 
-def over_rows(f: Callable, *rows):
-    """f of each row of these."""
+def vmap_axes(f: Callable, axes: int) -> Callable:
+    """Return f as a function of arrays with this number of leading axes."""
+    for _ in range(axes):
+        f = jax.vmap(f)
+    return f
+
+
+def map_rows(f: Callable, *rows):
+    """Return f of each row of these arrays."""
     if len(jax.tree.leaves(rows)[0]) < MIN_IN_LOOP:
         return jax.vmap(f)(*rows)
     return jax.lax.map(lambda row: f(*row), rows)
 
 
-def total(f: Callable, things: Sequence[tuple]):
-    """Σ f(*thing) of things that may differ in kind."""
-    kinds: dict = {}
-    for thing in things:
-        leaves, tree = jax.tree.flatten(thing)
-        kinds.setdefault((tree, *map(jnp.shape, leaves)), []).append(thing)
+def total(f: Callable, arguments: Sequence[tuple]):
+    """Return Σ f(*args) over tuples of arguments, which may differ in structure and shape."""
+    groups: dict = {}
+    for args in arguments:
+        leaves, tree = jax.tree.flatten(args)
+        groups.setdefault((tree, *map(jnp.shape, leaves)), []).append(args)
     parts = []
-    for alike in kinds.values():
-        if len(alike) < MIN_IN_LOOP:
-            parts += [f(*thing) for thing in alike]
+    for group in groups.values():
+        if len(group) < MIN_IN_LOOP:
+            parts += [f(*args) for args in group]
         else:
-            stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *alike)
-            parts.append(jnp.sum(over_rows(lambda thing: f(*thing), stacked)))
+            stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *group)
+            parts.append(jnp.sum(map_rows(lambda args: f(*args), stacked)))
     return sum(parts[1:], parts[0])

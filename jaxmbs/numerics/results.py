@@ -8,9 +8,9 @@ import jax
 
 
 class Status(IntEnum):
-    """How a sample ended. Arrays of results hold these as integers, one per sample (and per time).
+    """Status of a sample. Arrays of results hold it as integers, one per sample (and per time).
 
-    What to do about each of them is on the page `docs/troubleshooting.md`.
+    The page `docs/troubleshooting.md` says what to do about each of them.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, 1.0]), guess)
@@ -41,7 +41,7 @@ class Status(IntEnum):
 
 
 class AnalysisError(ValueError):
-    """A bad status turned into an error, because the caller asked for it with `throw=True`.
+    """Error for a bad status, raised if `throw=True`.
 
     Examples:
         >>> far = {"crank": (0, 0, 1.5), "slider": (0.5, 0, 0)}  # a rod of 0.5 does not reach the guide
@@ -56,7 +56,7 @@ def check_known(result) -> None:
     check_outside("throw=True", "inside, read `.status`", result)
 
 
-def check_outside(what: str, instead: str, *given) -> None:
-    """Raise `ValueError` if any number in `given` is traced, and say what to do instead."""
+def check_outside(name: str, instead: str, *given) -> None:
+    """Raise `ValueError` if any number in `given` is traced: `name` cannot be used there, `instead` says what to do."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
-        raise ValueError(f"{what} works outside jit, vmap and grad only; {instead}")
+        raise ValueError(f"{name} works outside jit, vmap and grad only; {instead}")

@@ -1,9 +1,10 @@
 """Rotations of space: Euler parameters, rotation matrices, Euler vectors and body-fixed angles 1-2-3.
 
-Conventions: a rotation takes components in the frame of a body to components in the frame in which the body is seen.
+Conventions: a rotation takes components in the frame of a body to components in a reference frame.
 Euler parameters are p = (e₀, e₁, e₂, e₃), scalar first, pᵀp = 1; p and −p are the same rotation. The Euler vector
-θ = φ u turns by φ about the unit vector u. Angular velocities ω are in the frame of the body, unless told otherwise.
-Everything is differentiable to any order, at rotations by zero as well. What is used most is traced once, by `jax.jit`.
+θ = φ u turns by φ about the unit vector u. Angular velocities ω are in the frame of the body.
+Everything is differentiable to any order, also at zero rotation. The functions that are used most are traced once, by
+`jax.jit`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ Parameters = Float[Array, "4"]
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
-OPPOSITE = 1e-6  # directions count as opposite where they differ from it by less than this angle
+# Two directions count as opposite if the angle between them differs from π by less than this.
+MAX_OPPOSITE_ANGLE = 1e-6
 
 
 @jax.jit
 def cross(a: Vector, b: Vector) -> Vector:
-    """a × b.
+    """Return a × b.
 
     Args:
-        a, b: (3,).
+        a: (3,).
+        b: (3,).
 
     Examples:
         >>> print(mbs.rotation.cross(jnp.array([1.0, 0, 0]), jnp.array([0.0, 2, 0])))
@@ -37,7 +40,7 @@ def cross(a: Vector, b: Vector) -> Vector:
 
 @jax.jit
 def skew(a: Vector) -> Matrix:
-    """ã with ã b = a × b.
+    """Return ã with ã b = a × b.
 
     Args:
         a: (3,).
@@ -54,7 +57,7 @@ def skew(a: Vector) -> Matrix:
 
 
 def identity(dtype: jax.typing.DTypeLike | None = None) -> Parameters:
-    """The rotation that changes nothing, p = (1, 0, 0, 0).
+    """Return the Euler parameters of no rotation, p = (1, 0, 0, 0).
 
     Args:
         dtype: floating-point type; that of JAX unless given.
@@ -68,10 +71,11 @@ def identity(dtype: jax.typing.DTypeLike | None = None) -> Parameters:
 
 @jax.jit
 def product(p: Parameters, q: Parameters) -> Parameters:
-    """p ∘ q, first q, then p: A(p ∘ q) = A(p) A(q).
+    """Return p ∘ q, first q, then p: A(p ∘ q) = A(p) A(q).
 
     Args:
-        p, q: (4,), Euler parameters.
+        p: (4,), Euler parameters of the second rotation.
+        q: (4,), Euler parameters of the first rotation.
 
     Examples:
         >>> quarter = mbs.rotation.about(2, jnp.pi / 2)
@@ -84,7 +88,7 @@ def product(p: Parameters, q: Parameters) -> Parameters:
 
 
 def inverse(p: Parameters) -> Parameters:
-    """The rotation back, A(p)ᵀ.
+    """Return the inverse rotation, A(p)ᵀ.
 
     Args:
         p: (4,), Euler parameters.
@@ -98,7 +102,7 @@ def inverse(p: Parameters) -> Parameters:
 
 @jax.jit
 def normalised(p: Parameters) -> Parameters:
-    """p / ‖p‖; the identity for p = 0, NaN where p is not finite.
+    """Return p / ‖p‖; the identity for p = 0, NaN if p is not finite.
 
     Args:
         p: (4,).
@@ -115,7 +119,7 @@ def normalised(p: Parameters) -> Parameters:
 
 @jax.jit
 def matrix(p: Float[Array, "4 *batch"]) -> Float[Array, "3 3 *batch"]:
-    """A(p) = (2 e₀² − 1) I + 2 (e eᵀ + e₀ ẽ), from the body to the frame in which it is seen.
+    """Return A(p) = (2 e₀² − 1) I + 2 (e eᵀ + e₀ ẽ), from the body frame to the reference frame.
 
     Args:
         p: (4,), Euler parameters.
@@ -136,7 +140,7 @@ def matrix(p: Float[Array, "4 *batch"]) -> Float[Array, "3 3 *batch"]:
 
 @jax.jit
 def from_matrix(a: Matrix) -> Parameters:
-    """p with A(p) = a, computed from the largest of the four, so that no rotation loses digits.
+    """Return p with A(p) = a, computed from its largest component, so that no rotation loses digits.
 
     Args:
         a: (3, 3), a rotation matrix.
@@ -166,7 +170,7 @@ def from_matrix(a: Matrix) -> Parameters:
 
 
 def rate(p: Parameters, omega: Vector) -> Parameters:
-    """ṗ = ½ p ∘ (0, ω).
+    """Return ṗ = ½ p ∘ (0, ω).
 
     Args:
         p: (4,), Euler parameters.
@@ -181,7 +185,7 @@ def rate(p: Parameters, omega: Vector) -> Parameters:
 
 
 def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
-    """ω with ṗ = ½ p ∘ (0, ω), in the frame of the body.
+    """Return ω with ṗ = ½ p ∘ (0, ω), in the frame of the body.
 
     Args:
         p: (4,), Euler parameters.
@@ -196,7 +200,7 @@ def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
 
 @jax.jit
 def exp(theta: Vector) -> Parameters:
-    """Euler parameters (cos φ/2, sin φ/2 u) of the Euler vector θ = φ u.
+    """Return Euler parameters (cos φ/2, sin φ/2 u) of the Euler vector θ = φ u.
 
     Args:
         theta: (3,), θ in radians.
@@ -211,7 +215,7 @@ def exp(theta: Vector) -> Parameters:
 
 @jax.jit
 def log(p: Parameters) -> Vector:
-    """The Euler vector of a rotation, 0 ≤ φ ≤ π. At φ = π it is one of the two possible ones, ±π u.
+    """Return the Euler vector of a rotation, 0 ≤ φ ≤ π. At φ = π it is one of the two possible vectors, ±π u.
 
     Args:
         p: (4,), Euler parameters.
@@ -232,7 +236,7 @@ def log(p: Parameters) -> Vector:
 
 
 def exp_matrix(theta: Vector) -> Matrix:
-    """R = I + sin φ/φ θ̃ + (1 − cos φ)/φ² θ̃θ̃, Rodrigues' formula.
+    """Return R = I + sin φ/φ θ̃ + (1 − cos φ)/φ² θ̃θ̃, Rodrigues' formula.
 
     Args:
         theta: (3,), the Euler vector θ = φ u in radians.
@@ -248,7 +252,7 @@ def exp_matrix(theta: Vector) -> Matrix:
 
 
 def log_matrix(a: Matrix) -> Vector:
-    """The Euler vector of a rotation matrix, 0 ≤ φ ≤ π.
+    """Return the Euler vector of a rotation matrix, 0 ≤ φ ≤ π.
 
     Args:
         a: (3, 3), a rotation matrix.
@@ -261,8 +265,9 @@ def log_matrix(a: Matrix) -> Vector:
 
 
 def gamma(theta: Vector) -> Matrix:
-    """Γ(θ) = I + (1 − cos φ)/φ² θ̃ + (φ − sin φ)/φ³ θ̃θ̃: Γ θ̇ is the angular velocity in the frame in which the body
-    is seen, Γᵀ θ̇ that in the body's own.
+    """Return Γ(θ) = I + (1 − cos φ)/φ² θ̃ + (φ − sin φ)/φ³ θ̃θ̃.
+
+    Γ θ̇ is the angular velocity in the reference frame, Γᵀ θ̇ the angular velocity in the frame of the body.
 
     Args:
         theta: (3,), the Euler vector θ = φ u in radians.
@@ -278,7 +283,7 @@ def gamma(theta: Vector) -> Matrix:
 
 
 def gamma_inverse(theta: Vector) -> Matrix:
-    """Γ⁻¹(θ) = I − ½ θ̃ + (1 − φ/2 cot φ/2)/φ² θ̃θ̃; singular at φ = 2π.
+    """Return Γ⁻¹(θ) = I − ½ θ̃ + (1 − φ/2 cot φ/2)/φ² θ̃θ̃; singular at φ = 2π.
 
     Args:
         theta: (3,), the Euler vector θ = φ u in radians.
@@ -295,7 +300,7 @@ def gamma_inverse(theta: Vector) -> Matrix:
 
 @jax.jit
 def turned(p: Parameters, theta: Vector) -> Parameters:
-    """p ∘ exp(θ): turned by an Euler vector in the frame of the body, with ‖p‖ = 1 restored after rounding.
+    """Return p ∘ exp(θ): p turned by an Euler vector in the frame of the body, with ‖p‖ = 1 restored after rounding.
 
     Args:
         p: (4,), Euler parameters.
@@ -306,13 +311,13 @@ def turned(p: Parameters, theta: Vector) -> Parameters:
         [0.866025 0.       0.       0.5     ]
     """
     p = product(p, exp(theta))
-    # The first step of Newton's method for 1/‖p‖ does: rounding is small.
+    # One step of Newton's method for 1/‖p‖ suffices, because rounding is small.
     return p * ((3 - p @ p) / 2)
 
 
 @jax.jit
 def chart_rate(theta: Vector, omega: Vector) -> Vector:
-    """θ̇ = Γ⁻ᵀ(θ) ω where p ∘ exp(θ) moves with ω, to the fourth order: ω + ½ θ×ω + ¹/₁₂ θ×(θ×ω).
+    """Return θ̇ = Γ⁻ᵀ(θ) ω if p ∘ exp(θ) moves with ω, to the fourth order: ω + ½ θ×ω + ¹/₁₂ θ×(θ×ω).
 
     Args:
         theta: (3,), the Euler vector θ in radians.
@@ -327,7 +332,7 @@ def chart_rate(theta: Vector, omega: Vector) -> Vector:
 
 
 def about(axis: int, angle: Float[Array, ""] | float) -> Parameters:
-    """A rotation about a coordinate axis, as Euler parameters.
+    """Return Euler parameters of a rotation about a coordinate axis.
 
     Args:
         axis: 0, 1 or 2.
@@ -343,8 +348,9 @@ def about(axis: int, angle: Float[Array, ""] | float) -> Parameters:
 
 
 def from_angles(angles: Vector) -> Parameters:
-    """Euler parameters of body-fixed angles 1-2-3: A = A₁(θ₁) A₂(θ₂) A₃(θ₃), first about x, then about the new y, then
-    about the new z.
+    """Return Euler parameters of body-fixed angles 1-2-3: A = A₁(θ₁) A₂(θ₂) A₃(θ₃).
+
+    The rotations are first about x, then about the new y, then about the new z.
 
     Args:
         angles: (3,), θ in radians.
@@ -358,7 +364,7 @@ def from_angles(angles: Vector) -> Parameters:
 
 
 def to_angles(p: Parameters) -> Vector:
-    """Body-fixed angles 1-2-3 with |θ₂| ≤ π/2. Where cos θ₂ = 0 they are not unique.
+    """Return body-fixed angles 1-2-3 with |θ₂| ≤ π/2. If cos θ₂ = 0 they are not unique.
 
     Args:
         p: (4,), Euler parameters.
@@ -376,7 +382,7 @@ def to_angles(p: Parameters) -> Vector:
 
 
 def angles_to_velocity(angles: Vector) -> Matrix:
-    """E(θ) with ω = E θ̇, in the frame of the body, for body-fixed angles 1-2-3; det E = cos θ₂.
+    """Return E(θ) with ω = E θ̇, in the frame of the body, for body-fixed angles 1-2-3; det E = cos θ₂.
 
     Args:
         angles: (3,), θ in radians.
@@ -394,7 +400,7 @@ def angles_to_velocity(angles: Vector) -> Matrix:
 
 
 def velocity_to_angles(angles: Vector) -> Matrix:
-    """E⁻¹(θ) with θ̇ = E⁻¹ ω, for body-fixed angles 1-2-3; infinite where cos θ₂ = 0.
+    """Return E⁻¹(θ) with θ̇ = E⁻¹ ω, for body-fixed angles 1-2-3; infinite if cos θ₂ = 0.
 
     Args:
         angles: (3,), θ in radians.
@@ -413,10 +419,11 @@ def velocity_to_angles(angles: Vector) -> Matrix:
 
 @jax.jit
 def between(u: Vector, w: Vector) -> Parameters:
-    """The shortest rotation that takes one direction to another; of opposite ones, one of the shortest.
+    """Return the shortest rotation that takes one direction to another; if they are opposite, one of the shortest.
 
     Args:
-        u, w: (3,), the directions, of any length.
+        u: (3,), the first direction, of any length.
+        w: (3,), the second direction, of any length.
 
     Examples:
         >>> print(mbs.rotation.between(jnp.array([1.0, 0, 0]), jnp.array([0.0, 2, 0])).round(6))
@@ -424,8 +431,8 @@ def between(u: Vector, w: Vector) -> Parameters:
     """
     u, w = u / jnp.sqrt(u @ u), w / jnp.sqrt(w @ w)
     middle = u + w
-    opposite = middle @ middle < OPPOSITE**2
-    # Then it goes by a half turn about an axis across u, made with the coordinate axis that is farthest from u.
+    opposite = middle @ middle < MAX_OPPOSITE_ANGLE**2
+    # Opposite directions: a half turn about an axis across u, made with the coordinate axis that is farthest from u.
     size = jnp.abs(u)
     x_least = (size[0] <= size[1]) & (size[0] <= size[2])
     y_least = ~x_least & (size[1] <= size[2])
@@ -437,7 +444,7 @@ def between(u: Vector, w: Vector) -> Parameters:
 
 
 def along(axis: Vector) -> Parameters:
-    """A frame with its z axis in a direction: the shortest rotation that takes z there.
+    """Return Euler parameters of a frame with a given z axis: the shortest rotation that takes z there.
 
     Args:
         axis: (3,), the direction, of any length.

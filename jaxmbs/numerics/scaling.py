@@ -1,4 +1,4 @@
-"""Residuals and coordinates in units of the mechanism, so that they mean the same for a watch and for a bridge."""
+"""Units of a mechanism for residuals and coordinates, so that limits mean the same for a watch and for a bridge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_TOLERANCE = 1e-8
 
 
 def norm(x):
-    """The largest absolute value."""
+    """Return the largest absolute value."""
     return jnp.max(jnp.abs(x))
 
 
@@ -26,7 +26,7 @@ class Units(NamedTuple):
     In these units residuals, steps and displacements mean the same for a watch and for a bridge, in any system of units.
 
     Attributes:
-        angular: (m,) which components are angles.
+        angular: (m,), True for components that are angles.
         length: the unit of the others.
     """
 
@@ -35,16 +35,16 @@ class Units(NamedTuple):
 
     @property
     def vector(self) -> Float[Array, " m"]:
-        """The unit of each component."""
+        """Unit of each component."""
         return jnp.where(self.angular, 1, self.length)
 
     def size(self, x: Float[Array, " m"]) -> Float[Array, ""]:
-        """The largest absolute value of a displacement, or of the extent of a configuration, in these units."""
+        """Return the largest absolute value of a displacement, or of the extent of a configuration, in these units."""
         angles, lengths = jnp.abs(x[self.angular]), jnp.abs(x[~self.angular])
         return jnp.maximum(jnp.abs(jnp.max(lengths, initial=0) / self.length), jnp.max(angles, initial=0))
 
     def rows(self, matrix: Float[Array, "rows m"]) -> Float[Array, " rows"]:
-        """What a unit of the coordinate that matters most does to each row of f; 1 where nothing does anything."""
+        """Return the largest change of each row of f by one unit of a coordinate; 1 for rows that are constant."""
         largest = jnp.max(jnp.abs(matrix * self.vector[None, :]), axis=1, initial=0)
         return jnp.where(largest > 0, largest, 1)
 
@@ -63,9 +63,9 @@ class Units(NamedTuple):
 
 
 def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
-    """The largest position or lever arm: by how much more an angle changes a row of f than a length does.
+    """Return the largest position or lever arm, the ratio of the changes of a row of f by an angle and by a length.
 
-    extent: `Manifold.extent` of the configuration.
+    `extent` is `Manifold.extent` of the configuration.
     """
     size = jnp.abs(matrix)
     arms = jnp.max(jnp.where(angular[None, :], size, 0), axis=1, initial=0)

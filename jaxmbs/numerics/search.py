@@ -1,6 +1,6 @@
-"""A root of f(q) = 0 from a rough guess.
+"""Search for a root of f(q) = 0 from a rough guess.
 
-One sample, with control flow that `vmap` turns into a batch: every lane takes its own decisions, and a lane that has
+One sample, with control flow that `vmap` turns into a batch: every sample takes its own decisions, and a sample that has
 ended waits, unchanged, for the others. Nothing here is differentiated; see `implicit`.
 """
 
@@ -18,8 +18,22 @@ from jaxmbs.numerics.linear_algebra import symmetric_solver
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, norm, unit_of_length
 from jaxmbs.numerics.space import Space
 
-# The weight r of the constraints with which the search from a rough guess begins.
+# First weight r of the constraints.
 FIRST_WEIGHT = 10.0
+# Growth of the weight with each accepted step.
+WEIGHT_GROWTH = 10
+# The same once the gap is below `SMALL_GAP`, so that the last steps are Newton's.
+FINAL_WEIGHT_GROWTH = 1e4
+# Gap, in units of the mechanism, below which the weight grows faster.
+SMALL_GAP = 1e-3
+# Upper limit on the weight.
+MAX_WEIGHT = 1e30
+# Damping after the first rejected step, relative to the metric.
+FIRST_DAMPING = 1e-3
+# Damping below this is set to zero.
+MIN_DAMPING = 1e-6
+# A trial with a gap below this, in units of the mechanism, is better if its gap is smaller: its merit is lost in rounding.
+MAX_ROUNDED_GAP = 1e-6
 # Steps of the search after the gap is as small as rounding.
 POLISHING_STEPS = 2
 # Steps after the gap has fallen below the tolerance. Gaps that these steps do not reduce to rounding belong to constraints
@@ -35,7 +49,7 @@ MAX_BEND = 0.75
 
 
 class Root(NamedTuple):
-    """The outcome of `find_root`.
+    """The result of `find_root`.
 
     Attributes:
         q: the configuration.
@@ -50,7 +64,26 @@ class Root(NamedTuple):
     units: Units
 
 
-class _Search(NamedTuple):
+class _SearchCarry(NamedTuple):
+    """The carry of the loop over trials. Points are displacements from the guess.
+
+    Attributes:
+        trial: the next point.
+        fresh: True if the trial begins a new attempt.
+        x: the best point of the present attempt, with the scaled `value` and `matrix` of f and its `gap`.
+        reach: unit of displacements from which an attempt begins.
+        rows: units of the rows of f.
+        metric: weights of the squared displacement.
+        weight: r.
+        damping: damping of the next trial.
+        iteration: number of trials in this attempt.
+        attempt: number of attempts before this one.
+        best: the point with the smallest gap of all attempts, `best_gap`.
+        polished: number of trials after the gap has fallen to rounding.
+        fitted: number of trials after the gap has fallen below the tolerance.
+        rounds: number of all trials.
+    """
+
     trial: Float[Array, " m"]
     fresh: Bool[Array, ""]
     x: Float[Array, " m"]
@@ -81,19 +114,28 @@ def find_root(
     iterations: int = 40,
     attempts: int = 5,
 ) -> Root:
-    """A root of f(q) = 0 close to `guess`: minimise ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9),
-    with the rows of f and the coordinates scaled to `length`, the size of the mechanism.
+    """Find a root of f(q) = 0 close to a guess by minimising ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9).
 
     Levenberg–Marquardt on the two sums of squares; r grows tenfold with every accepted step, and faster near the root,
-    so that the last steps are Newton's. The unknowns are the displacement x from the guess, q = guess ⊕ x. f: (n,) → rows,
-    any number; redundant and missing rows are allowed. A search that stalls starts again from a displacement of the
-    guess, the same in every run, `attempts` times in all: some guesses
-    are saddle points (all bodies in one line, say). The result is the point with the smallest gap; `found` is True if this
-    gap, relative to `length`, is at most `tolerance`, or the rounding error at the guess if that is larger.
+    so that the last steps are Newton's. The unknowns are the displacement x from the guess, q = guess ⊕ x. A search that
+    stalls starts again from a displacement of the guess, the same in every run: some guesses are saddle points (all bodies
+    in one line, say).
+
+    Args:
+        f: function of q that returns any number of rows; redundant and missing rows are allowed.
+        space: the space of q.
+        guess: (n,).
+        length: size of the mechanism, to which rows and coordinates are scaled.
+        tolerance: largest gap of a root, relative to `length`; or the rounding error at the guess if that is larger.
+        iterations: number of trials in an attempt.
+        attempts: number of attempts.
+
+    Returns:
+        The point with the smallest gap; see `Root`.
     """
     finder = _Finder(f, space, guess, length, tolerance, iterations, attempts)
-    search = jax.lax.while_loop(finder.unfinished, finder.step, finder.start())
-    exact = finder.exact(search)
+    search = jax.lax.while_loop(finder.is_unfinished, finder.step, finder.start())
+    exact = finder.is_exact(search)
     q = jnp.where(exact, guess, space.retract(guess, search.best))
     return Root(q, search.best_gap <= finder.limit, exact, finder.units)
 
@@ -114,11 +156,12 @@ class _Finder:
         self.least_shift = max(8 * self.n * float(jnp.finfo(self.dtype).eps), 100 * tolerance**2)
         self.most = iterations * attempts + FITTING_STEPS
 
-    def start(self) -> _Search:
+    def start(self) -> _SearchCarry:
+        """Return the first carry."""
         dtype, n, still = self.dtype, self.n, jnp.zeros(self.n, self.dtype)
         rows = jax.eval_shape(self.f, still).shape[0]
         infinite, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
-        return _Search(
+        return _SearchCarry(
             trial=still,
             fresh=jnp.asarray(True),
             x=still,
@@ -139,23 +182,25 @@ class _Finder:
             rounds=zero,
         )
 
-    def unfinished(self, search: _Search) -> Bool[Array, ""]:
+    def is_unfinished(self, search: _SearchCarry) -> Bool[Array, ""]:
+        """Return True if another trial is needed."""
         polishing = (search.polished < POLISHING_STEPS) & (search.fitted < FITTING_STEPS)
         unfinished = jnp.where(search.best_gap > self.limit, search.attempt < self.attempts, polishing)
-        return (search.rounds < self.most) & unfinished & ~self.exact(search)
+        return (search.rounds < self.most) & unfinished & ~self.is_exact(search)
 
-    def exact(self, search: _Search) -> Bool[Array, ""]:
+    def is_exact(self, search: _SearchCarry) -> Bool[Array, ""]:
         """Return True if the first point, the guess itself, is a root to rounding."""
         return (search.rounds == 1) & (search.best_gap <= self.rounding)
 
-    def step(self, search: _Search) -> _Search:
-        judged = self._judged(search)
+    def step(self, search: _SearchCarry) -> _SearchCarry:
+        """Return the carry after the evaluation of a trial."""
+        judged = self._better_point(search)
         closer = judged.gap < search.best_gap
         stalled = (search.iteration + 1 >= self.iterations) & (search.best_gap > self.limit)
         attempt = search.attempt + stalled
         # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
-        spread = jnp.sin(2.399963 * jnp.arange(1, self.n + 1, dtype=self.dtype) * (attempt + 1))
-        displaced = DISPLACEMENT * (Units(self.units.angular, judged.reach).vector * spread * attempt)
+        directions = jnp.sin(2.399963 * jnp.arange(1, self.n + 1, dtype=self.dtype) * (attempt + 1))
+        displaced = DISPLACEMENT * (Units(self.units.angular, judged.reach).vector * directions * attempt)
         return judged._replace(
             trial=jnp.where(stalled, displaced, self._next_trial(judged)),
             fresh=stalled,
@@ -168,8 +213,8 @@ class _Finder:
             rounds=search.rounds + 1,
         )
 
-    def _judged(self, search: _Search) -> _Search:
-        """The better of the trial and the point before it, with weight and damping for the next trial."""
+    def _better_point(self, search: _SearchCarry) -> _SearchCarry:
+        """Return the better of the trial and the point before it, with weight and damping for the next trial."""
         trial, fresh, units = search.trial, search.fresh, self.units
         value, matrix = self.f(trial), jax.jacfwd(self.f)(trial)
         gap = units.gap(matrix, value)
@@ -178,7 +223,7 @@ class _Finder:
         rows = jnp.where(fresh, units.rows(matrix), search.rows)
         value, matrix = value / rows, matrix / rows[:, None]
 
-        # What a unit of each coordinate does to f: it makes lengths and angles comparable, in any system of units.
+        # The squared change of f by each coordinate makes lengths and angles comparable, in any system of units.
         size, unit = jnp.sum(matrix**2, axis=0), units.vector
         size = jnp.maximum(size, (1e-6 * jnp.max(size * unit**2) + jnp.finfo(self.dtype).tiny) / unit**2)
         metric = jnp.where(fresh & jnp.all(jnp.isfinite(size)), size, search.metric)
@@ -186,11 +231,15 @@ class _Finder:
         # Near the root a decrease of the merit is lost in rounding, and a smaller gap is as good.
         merit = lambda x, value: value @ value + metric @ x**2 / search.weight
         better = merit(trial, value) <= merit(search.x, search.value)
-        better = (better | (gap < jnp.minimum(search.gap, 1e-6))) & jnp.all(jnp.isfinite(matrix)) & jnp.isfinite(gap)
+        better = (
+            (better | (gap < jnp.minimum(search.gap, MAX_ROUNDED_GAP)))
+            & jnp.all(jnp.isfinite(matrix))
+            & jnp.isfinite(gap)
+        )
         better = better | fresh
-        growth = jnp.where(gap < 1e-3, jnp.asarray(1e4, self.dtype), 10)
-        weight = jnp.where(better, jnp.minimum(growth * search.weight, 1e30), search.weight)
-        damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, 1e-3))
+        growth = jnp.where(gap < SMALL_GAP, jnp.asarray(FINAL_WEIGHT_GROWTH, self.dtype), WEIGHT_GROWTH)
+        weight = jnp.where(better, jnp.minimum(growth * search.weight, MAX_WEIGHT), search.weight)
+        damping = jnp.where(better, search.damping / 10, jnp.maximum(10 * search.damping, FIRST_DAMPING))
         x, value, matrix, gap = where_tree(
             better, (trial, value, matrix, gap), (search.x, search.value, search.matrix, search.gap)
         )
@@ -203,10 +252,11 @@ class _Finder:
             rows=rows,
             metric=metric,
             weight=jnp.where(fresh, FIRST_WEIGHT, weight),
-            damping=jnp.where(fresh | (damping < 1e-6), 0, damping),
+            damping=jnp.where(fresh | (damping < MIN_DAMPING), 0, damping),
         )
 
-    def _next_trial(self, search: _Search) -> Float[Array, " m"]:
+    def _next_trial(self, search: _SearchCarry) -> Float[Array, " m"]:
+        """Return the next trial (m,) from the best point of the attempt."""
         matrix, metric, weight = search.matrix, search.metric, search.weight
         # The shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
         shift = (1 / weight + search.damping + self.least_shift) * metric

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Below the limit the series of `even` are exact to rounding with this number of terms. Above it the closed forms lose
-# less than two digits.
-SERIES_LIMIT, SERIES_TERMS = 0.25, 9
+# Upper limit on the argument s of series. Above it the closed forms lose less than two digits.
+SERIES_LIMIT = 0.25
+# Number of terms with which the series are exact to rounding below the limit.
+SERIES_TERMS = 9
 
 
 def even(series: list[float], closed: Callable, s: Float[Array, ""]) -> Float[Array, ""]:
-    """A function of s = x² that is smooth at zero: its power series there, a closed form elsewhere."""
+    """Return a function of s = x² that is smooth at zero: its power series there, a closed form elsewhere."""
     small = s < SERIES_LIMIT
     near, far = jnp.where(small, s, 0), jnp.where(small, 1, s)
     value = jnp.full_like(s, series[-1])
@@ -23,7 +24,7 @@ def even(series: list[float], closed: Callable, s: Float[Array, ""]) -> Float[Ar
 
 
 def _series(ratio: Callable[[int], float], first: float) -> list[float]:
-    """Coefficients c₀ = first, c_k = ratio(k) c_{k−1}."""
+    """Return coefficients c₀ = first, c_k = ratio(k) c_{k−1}."""
     out = [first]
     for k in range(1, SERIES_TERMS):
         out.append(out[-1] * ratio(k))
@@ -43,27 +44,27 @@ _BERNOULLI = [
 
 
 def cos(s):
-    """cos √s."""
+    """Return cos √s."""
     return even(_COS, lambda s: jnp.cos(jnp.sqrt(s)), s)
 
 
 def sinc(s):
-    """sin √s / √s."""
+    """Return sin √s / √s."""
     return even(_SINC, lambda s: jnp.sin(jnp.sqrt(s)) / jnp.sqrt(s), s)
 
 
 def versine(s):
-    """(1 − cos √s) / s."""
+    """Return (1 − cos √s) / s."""
     return even(_VERSINE, lambda s: (1 - jnp.cos(jnp.sqrt(s))) / s, s)
 
 
 def excess(s):
-    """(√s − sin √s) / √s³."""
+    """Return (√s − sin √s) / √s³."""
     return even(_EXCESS, lambda s: (jnp.sqrt(s) - jnp.sin(jnp.sqrt(s))) / (s * jnp.sqrt(s)), s)
 
 
 def cotangent_excess(s):
-    """(1 − √s/2 cot(√s/2)) / s."""
+    """Return (1 − √s/2 cot(√s/2)) / s."""
 
     def closed(s):
         half = jnp.sqrt(s) / 2

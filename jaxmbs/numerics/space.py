@@ -1,8 +1,7 @@
-"""Spaces of configurations: where velocities are not the rates of the coordinates, as with rotations in space.
+"""Spaces of configurations whose velocities need not be the rates of the coordinates, as for rotations in space.
 
-A configuration q has n numbers, a velocity v and a small displacement d have m. Everything that follows a motion or takes a
-step of Newton's method goes through these few functions, so that it works for angles of the plane and for Euler
-parameters alike.
+A configuration q has n numbers, a velocity v and a small displacement d have m. Integrators and Newton's method use these
+functions, so that they work for angles of the plane and for Euler parameters.
 """
 
 from __future__ import annotations
@@ -20,32 +19,32 @@ class Manifold(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def rate(q: Float[Array, " n"], v: Float[Array, " m"]) -> Float[Array, " n"]:
-        """q̇ = N(q) v."""
+        """Return q̇ = N(q) v."""
 
     @staticmethod
     @abc.abstractmethod
     def retract(q: Float[Array, " n"], d: Float[Array, " m"]) -> Float[Array, " n"]:
-        """q ⊕ d: the configuration reached from q in unit time with the constant velocity d."""
+        """Return q ⊕ d: the configuration reached from q in unit time with the constant velocity d."""
 
     @staticmethod
     @abc.abstractmethod
     def difference(q: Float[Array, " n"], other: Float[Array, " n"]) -> Float[Array, " m"]:
-        """d with q ⊕ d = other, the shortest one."""
+        """Return the shortest d with q ⊕ d = other."""
 
     @staticmethod
     @abc.abstractmethod
     def chart_rate(d: Float[Array, " m"], v: Float[Array, " m"]) -> Float[Array, " m"]:
-        """ḋ where q ⊕ d moves with the velocity v, to the fourth order in d: Runge–Kutta methods need no more."""
+        """Return ḋ if q ⊕ d moves with the velocity v, to the fourth order in d, which suffices for Runge–Kutta methods."""
 
     @staticmethod
     @abc.abstractmethod
     def extent(q: Float[Array, " n"]) -> Float[Array, " m"]:
-        """The coordinate that each component of v changes, by which rounding of it is judged; 0 where there is none."""
+        """Return the coordinate (m,) that each component of v changes, to estimate its rounding; 0 for rotations."""
 
     @staticmethod
     @abc.abstractmethod
     def normalised(q: Float[Array, " n"]) -> Float[Array, " n"]:
-        """q brought back to the space, where its numbers have a condition to satisfy."""
+        """Return q with conditions on its numbers restored, such as Euler parameters of unit length."""
 
 
 class Flat(Manifold):
@@ -108,7 +107,7 @@ class Space(Manifold):
     """The configurations of a whole mechanism.
 
     Attributes:
-        angular: (m,) which components of v are rates of angles; the others are of lengths.
+        angular: (m,), True for components of v that are rates of angles, False for rates of lengths.
         m: number of components of v.
     """
 
@@ -118,3 +117,32 @@ class Space(Manifold):
 
         @property
         def m(self) -> int: ...
+
+
+class PartwiseSpace(Space):
+    """A space that consists of parts, each with a manifold of its own. A subclass defines `_by_part`."""
+
+    @abc.abstractmethod
+    def _by_part(self, function: str, *args: tuple[Array, bool]) -> Array:
+        """Return the values of a method of `Manifold`, part by part.
+
+        `args` pairs each vector with False if it is indexed like q, with True if it is indexed like v.
+        """
+
+    def rate(self, q, v):
+        return self._by_part("rate", (q, False), (v, True))
+
+    def retract(self, q, d):
+        return self._by_part("retract", (q, False), (d, True))
+
+    def difference(self, q, other):
+        return self._by_part("difference", (q, False), (other, False))
+
+    def chart_rate(self, d, v):
+        return self._by_part("chart_rate", (d, True), (v, True))
+
+    def extent(self, q):
+        return self._by_part("extent", (q, False))
+
+    def normalised(self, q):
+        return self._by_part("normalised", (q, False))

@@ -7,13 +7,13 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import LENGTHS, MeasuredConstraint, check_positive, renamed
+from jaxmbs.element import LENGTH_FIELDS, MeasuredConstraint, check_positive, warn_renamed
 from jaxmbs.numerics.arrays import as_real, real
-from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, given, squared, without_points
+from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, as_tuple, square, without_points
 
 
 class PointX(MeasuredConstraint, AbsoluteConstraint):
-    """x^P of a point of a body, in the ground frame."""
+    """A measure: x^P of a point of a body, in the ground frame."""
 
     point: Array = real((2,))
 
@@ -22,7 +22,7 @@ class PointX(MeasuredConstraint, AbsoluteConstraint):
 
 
 class PointY(MeasuredConstraint, AbsoluteConstraint):
-    """y^P of a point of a body, in the ground frame."""
+    """A measure: y^P of a point of a body, in the ground frame."""
 
     point: Array = real((2,))
 
@@ -31,7 +31,7 @@ class PointY(MeasuredConstraint, AbsoluteConstraint):
 
 
 class Angle(MeasuredConstraint, AbsoluteConstraint):
-    """φ of a body."""
+    """A measure: φ of a body."""
 
     def measure(self, i, j):
         return j.phi
@@ -52,7 +52,7 @@ class AbsoluteX(PointX):
     """
 
     value: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "value")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
 
     def prescribed(self, t):
         return self.value
@@ -73,7 +73,7 @@ class AbsoluteY(PointY):
     """
 
     value: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "value")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
 
     def prescribed(self, t):
         return self.value
@@ -97,8 +97,8 @@ class AbsoluteAngle(Angle):
 
     def __init__(self, body, *point_and_value, point=ORIGIN, value=None):
         self.body = body
-        # A point alone is kept in place of the value, for the check to refuse it.
-        (self.value,) = without_points((*point_and_value, point, *given(value))) or point_and_value[-1:] or (0.0,)
+        # A point without a value is stored as the value, so that `check` refuses it.
+        (self.value,) = without_points((*point_and_value, point, *as_tuple(value))) or point_and_value[-1:] or (0.0,)
 
     def prescribed(self, t):
         return self.value
@@ -111,7 +111,7 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
         body: name of the body.
         point: P in the body frame.
         centre: C in the ground frame. If `distance` is missing: C₃, for a circle about the origin, or (C₁, C₂, C₃).
-        distance: C₃, positive. At zero Φ would stand for two constraints, and its Jacobian would vanish.
+        distance: C₃, positive. With zero, Φ would replace two constraints, and its Jacobian would vanish.
         value: another name for `centre`.
         center: the old name of `centre`, which is deprecated.
 
@@ -128,7 +128,7 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
 
     def __init__(self, body, point, centre=(0.0, 0.0), distance=None, *, value=None, center=None):
         if center is not None:
-            renamed("center", "centre")
+            warn_renamed("center", "centre")
             centre = center
         value = centre if value is None else value
         if distance is None:
@@ -139,11 +139,11 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
     @property
     def center(self) -> Array:
         """Deprecated: `centre`."""
-        renamed("center", "centre")
+        warn_renamed("center", "centre")
         return self.centre
 
     def measure(self, i, j):
-        return squared(j.point(self.point) - self.centre)
+        return square(j.point(self.point) - self.centre)
 
     def prescribed(self, t):
         return self.distance**2

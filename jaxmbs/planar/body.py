@@ -17,14 +17,14 @@ from jaxmbs.planar.turning import Turn
 
 
 class Pose(NamedTuple):
-    """Where a body is in the plane. A point s of the body is at r + A(φ) s in the ground frame.
+    """Position and angle of a body in the plane. A point s of the body is at r + A(φ) s in the ground frame.
 
     Its velocities are v = (ẋ, ẏ, φ̇), its generalized forces (F_x, F_y, torque about the origin).
 
     Attributes:
         r: (2,), position of its origin in the ground frame.
         phi: its angle in radians.
-        turn: (2, 2), the rotation matrix A(φ) where it is known.
+        turn: (2, 2), the rotation matrix A(φ) if it has been computed already.
 
     Examples:
         >>> pose = planar.Pose(jnp.array([1.0, 2.0]), jnp.array(jnp.pi / 2))
@@ -42,116 +42,117 @@ class Pose(NamedTuple):
         return rotation_matrix(self.phi) if self.turn is None else self.turn
 
     def point(self, s: Float[Array, "2"] | tuple) -> Float[Array, "2"]:
-        """r + A s: the point with body coordinates `s`, in the ground frame; Haug (2.4.8)."""
+        """Return r + A s: the point with body coordinates `s`, in the ground frame; Haug (2.4.8)."""
         return self.r + self.direction(s)
 
     def direction(self, v: Float[Array, "2"] | tuple) -> Float[Array, "2"]:
-        """A v: the vector with body components `v`, in the ground frame."""
+        """Return A v: the vector with body components `v`, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
     def components(self, w: Float[Array, "2"]) -> Float[Array, "2"]:
-        """Aᵀ w: the body components of a vector of the ground frame."""
+        """Return Aᵀ w: the body components of a vector of the ground frame."""
         return self.a.T @ jnp.asarray(w)
 
     @jax.jit
     def velocity(self, s: Float[Array, "2"] | tuple, v: Float[Array, "3"]) -> Float[Array, "2"]:
-        """ṙ + φ̇ (A s)⊥: the velocity of the point `s`; Haug (2.5.6)."""
+        """Return ṙ + φ̇ (A s)⊥: the velocity of the point `s`; Haug (2.5.6)."""
         return v[:2] + v[2] * perpendicular(self.direction(s))
 
     @jax.jit
     def force_at(self, s: Float[Array, "2"] | tuple, force: Float[Array, "2"]) -> Float[Array, "3"]:
-        """(F, (A s)⊥ᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
+        """Return (F, (A s)⊥ᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
         return jnp.append(force, perpendicular(self.direction(s)) @ force)
 
     def torque(self, value: Float[Array, ""]) -> Float[Array, "3"]:
-        """(0, 0, T): the generalized force of a torque."""
+        """Return (0, 0, T): the generalized force of a torque."""
         return jnp.stack([jnp.zeros_like(value), jnp.zeros_like(value), value])
 
     @staticmethod
     def moment(arm: Float[Array, "2"], force: Float[Array, "2"]) -> Float[Array, ""]:
-        """arm × force."""
+        """Return arm × force."""
         return perpendicular(arm) @ force
 
     @jax.jit
     def load(self, generalized: Float[Array, "3"], s) -> tuple[Float[Array, "2"], Float[Array, ""]]:
-        """Force, and torque about the point `s`, of a generalized force."""
+        """Return the force, and the torque about the point `s`, of a generalized force."""
         force = generalized[:2]
         return force, generalized[2] - perpendicular(self.direction(s)) @ force
 
     def wrench(self, force: Float[Array, "2"], torque: Float[Array, ""]) -> Float[Array, "3"]:
-        """(Aᵀ F, T): force and torque in the frame of the body."""
+        """Return (Aᵀ F, T): force and torque in the frame of the body."""
         return jnp.append(self.components(force), torque)
 
     @property
     def dimension(self) -> int:
-        """2."""
+        """Number of dimensions, 2."""
         return 2
 
     @property
     def spins(self) -> int:
-        """Components of an angular velocity."""
+        """Number of components of an angular velocity."""
         return 1
 
     @staticmethod
     def to_ground(x: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Velocities as a twist about the origin, or a generalized force as a wrench: both are what they are."""
+        """Return velocities as a twist about the origin, or a generalized force as a wrench; both are unchanged."""
         return x
 
     @staticmethod
     def to_body(x: Float[Array, "3"]) -> Float[Array, "3"]:
-        """The inverse of `to_ground`."""
+        """Return velocities of a twist, or the generalized force of a wrench: the inverse of `to_ground`."""
         return x
 
     def moved(self, by: Float[Array, "2"]) -> Pose:
-        """The pose moved by a vector of the ground frame."""
+        """Return the pose moved by a vector of the ground frame."""
         return Pose(self.r + by, self.phi, self.turn)
 
     def turned(self, angle) -> Pose:
-        """The pose turned about its origin; None for not at all."""
+        """Return the pose turned about its origin, unchanged for None."""
         return self if angle is None else _pose(self.r, self.phi + angle)
 
     def unturned(self, angle) -> Pose:
-        """The pose before `turned`."""
+        """Return the pose turned back: the inverse of `turned`."""
         return self if angle is None else _pose(self.r, self.phi - angle)
 
     def rotation_to(self, other: Pose) -> Float[Array, ""]:
-        """The angle with `turned(angle)` parallel to another pose."""
+        """Return the angle with `turned(angle)` parallel to another pose."""
         return other.phi - self.phi
 
     def directions(self, v: Float[Array, "2 m"]) -> Float[Array, "2 m"]:
-        """A V."""
+        """Return A V: vectors with body components in the columns of V, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
     @staticmethod
     def spin_directions(axes: Float[Array, "1 m"]) -> Float[Array, "1 m"]:
-        """Angular velocities in the ground frame of those in the frame of the body."""
+        """Return angular velocities (s, m) in the ground frame, from those in the frame of the body."""
         return axes
 
     @staticmethod
     def spin_cross(a: Float[Array, "1"], b: Float[Array, "1"]) -> Float[Array, "1"]:
-        """ω_a × ω_b: zero."""
+        """Return ω_a × ω_b, which is zero."""
         return jnp.zeros_like(a)
 
     @staticmethod
     def lever(arm: Float[Array, "2"]) -> Float[Array, "2 1"]:
-        """L with L ω = ω × arm, the velocity of its end."""
+        """Return L with L ω = ω × arm, the velocity of the end of the arm."""
         return perpendicular(arm)[:, None]
 
     def axis(self, axis_i=None) -> float:
-        """The unit of a torque about the axis."""
+        """Return 1, the unit vector of the axis across the plane."""
         return 1.0
 
     def angle_to(self, other: Pose, axis_i=None, axis_j=None) -> Float[Array, ""]:
-        """The angle by which another body is turned from this one, turns counted."""
+        """Return the angle by which another body is turned from this one, with all turns."""
         return other.phi - self.phi
 
     def spin_to(self, other: Pose, v_i, v_j, axis_i=None) -> Float[Array, ""]:
-        """The angular velocity of another body relative to this one."""
+        """Return the angular velocity of another body relative to this one."""
         return v_j[2] - v_i[2]
 
 
 @jax.jit
 def _pose(r, phi) -> Pose:
+    """Return a pose with its rotation matrix."""
     return Pose(r, phi, rotation_matrix(phi))
 
 
@@ -192,17 +193,17 @@ class Body(AbstractBody):
 
     @property
     def inertia(self) -> Array:
-        """The moment of inertia about the centre of mass."""
+        """Moment of inertia about the centre of mass."""
         return jnp.zeros_like(self.mass) if self._inertia is None else self._inertia
 
     @property
     def com(self) -> Array:
-        """The centre of mass in the body frame."""
+        """Centre of mass in the body frame, (2,)."""
         return jnp.zeros(2, self.mass.dtype) if self._com is None else self._com
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """Which coordinates have no inertia, whatever the numbers are."""
+        """True for each velocity that has no inertia for any numbers."""
         return (self.weightless, self.weightless, self._inertia is None)
 
     @property
@@ -211,33 +212,33 @@ class Body(AbstractBody):
 
     @staticmethod
     def pose(q: Float[Array, "3 *batch"]) -> Pose:
-        """The pose with coordinates q = (x, y, φ)."""
+        """Return the pose with coordinates q = (x, y, φ)."""
         return _pose(q[:2], q[2])
 
     @staticmethod
     def coordinates_of(pose: Pose) -> Float[Array, "3"]:
-        """q = (x, y, φ) of a pose."""
+        """Return q = (x, y, φ) of a pose."""
         return jnp.append(pose.r, pose.phi)
 
     @staticmethod
     def floating(dtype, *, angles=False):
-        """(x, y, φ) themselves."""
+        """Return the mobility with the coordinates (x, y, φ)."""
         del angles
         origin = jnp.zeros(2, dtype)
         return Mobility(origin, origin, jnp.eye(2, dtype=dtype), Turn())
 
     @staticmethod
     def ground(dtype) -> Float[Array, "3"]:
-        """The coordinates of the ground frame."""
+        """Return the coordinates of the ground frame."""
         return jnp.zeros(3, dtype)
 
     def centre_of_mass(self, pose: Pose) -> Float[Array, "2"]:
-        """The centre of mass in the ground frame."""
+        """Return the centre of mass in the ground frame."""
         return pose.r if self._com is None else pose.point(self._com)
 
     @jax.jit
     def mass_matrix(self, pose: Pose) -> Float[Array, "3 3"]:
-        """[[m I, m b], [m bᵀ, J + m bᵀb]] with b = (A s_c)⊥: so that ½ vᵀM v is the kinetic energy."""
+        """Return M = [[m I, m b], [m bᵀ, J + m bᵀb]] with b = (A s_c)⊥; ½ vᵀM v is the kinetic energy."""
         mass, inertia = jnp.asarray(self.mass), jnp.asarray(self.inertia)
         if self._com is None:
             return jnp.diag(jnp.stack([mass, mass, inertia]))
@@ -249,14 +250,14 @@ class Body(AbstractBody):
 
     @jax.jit
     def velocity_force(self, pose: Pose, v: Float[Array, "3"]) -> Float[Array, "3"]:
-        """(m φ̇² A s_c, 0), the centrifugal force: M v̇ = Q + this."""
+        """Return (m φ̇² A s_c, 0), the centrifugal force: M v̇ = Q + velocity_force."""
         if self._com is None:
             return jnp.zeros_like(v)
         return jnp.append(self.mass * v[2] ** 2 * pose.direction(self.com), 0)
 
     @jax.jit
     def kinetic_energy(self, pose: Pose, v: Float[Array, "3"]) -> Float[Array, ""]:
-        """½ m ṙ_cᵀṙ_c + ½ J φ̇² with v = (ẋ, ẏ, φ̇) and ṙ_c = ṙ + φ̇ (A s_c)⊥."""
+        """Return ½ m ṙ_cᵀṙ_c + ½ J φ̇² with v = (ẋ, ẏ, φ̇) and ṙ_c = ṙ + φ̇ (A s_c)⊥."""
         velocity = v[:2] if self._com is None else pose.velocity(self.com, v)
         return (self.mass * velocity @ velocity + self.inertia * v[2] ** 2) / 2
 

@@ -1,4 +1,4 @@
-"""Cams and their followers, Haug 3.4.2 and 3.4.3. The places of contact are extra coordinates."""
+"""Cams and their followers, Haug 3.4.2 and 3.4.3. The polar angles of the contacts are extra coordinates."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_axis, length, separation
 from jaxmbs.planar.outlines import AbstractOutline, smallest_curvature
 
-# What rounding may do to the curvature of a straight or circular stretch of an outline.
+# Largest effect of rounding on the curvature of a straight or circular part of an outline, in 1 / length.
 CURVATURE_ROUNDING = 1e-6
 
 
 def check_outline(name: str, outline) -> None:
-    """Raise `ValueError` for what is not an outline, or one that cannot be used."""
+    """Raise `ValueError` for an argument that is not an outline, or an outline that cannot be used."""
     require(isinstance(outline, AbstractOutline), f"{name} must be an outline, got {outline!r}")
     with errors_of(name):
         outline.check()
 
 
 def within_all(*places) -> Bool[Array, ""] | None:
-    """True where all angles are within the parts of their outlines; None if no outline has a part.
+    """Return True if all angles are within the parts of their outlines; None if no outline has a part.
 
-    places: pairs of an outline and an angle.
+    `places` are pairs of an outline and an angle.
     """
     found = [inside for outline, alpha in places if (inside := outline.within(alpha)) is not None]
     return jnp.all(jnp.stack(found)) if found else None
 
 
 def outward(body, outline: AbstractOutline, alpha) -> Float[Array, "2"]:
-    """The outward unit normal of an outline at α, in the ground frame."""
+    """Return the outward unit normal of an outline at α, in the ground frame."""
     tangent = body.direction(outline.tangent(alpha))
     return -perpendicular(tangent) / length(tangent)
 
@@ -49,9 +49,9 @@ class CamFollower(PlanarConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the outlines in the body frames.
-        outline_i, outline_j: ρ(α), both closed, or with the `part` that touches. Where one is hollow, its radius of
+        outline_i, outline_j: ρ(α), both closed, or with the `part` that touches. If one is hollow, its radius of
             curvature must be larger than that of the other, so that they touch at one point only. A contact can pull as
-            well as push; `Reaction.pulls` says where it would have to pull.
+            well as push; `Reaction.pulls` is True at times at which it would have to pull.
 
     Examples:
         >>> wheel, roller = planar.FunctionOutline(1.0), planar.FunctionOutline(0.5)
@@ -109,7 +109,7 @@ class CamFlatFollower(PlanarConstraint):
         point_i: centre of the outline in the frame of i.
         point_j: Q, a point of the face in the frame of j.
         outline_i: ρ(α), convex, or with a convex `part` that touches. A contact can pull as well as push;
-            `Reaction.pulls` says where it would have to pull.
+            `Reaction.pulls` is True at times at which it would have to pull.
         axis_j: direction of the face in the frame of j; x unless given.
 
     Examples:
@@ -159,8 +159,8 @@ class PointFollower(PlanarConstraint):
         i, j: names of the bodies. The slot is on j.
         point_i: the pin in the frame of i.
         point_j: centre of the slot's polar form in the frame of j; the origin unless given.
-        outline_j: ρ(α). If it has a `part`, from one end of the slot to the other, `Reaction.outside` says where the pin
-            is outside of it.
+        outline_j: ρ(α). If it has a `part`, from one end of the slot to the other, `Reaction.outside` is True at times
+            at which the pin is outside of it.
 
     Examples:
         >>> slot = planar.PointFollower("a", "ground", (0, 0), (0, 0), planar.FunctionOutline(lambda alpha: 2 + alpha))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import MeasuredConstraint, check_stays_positive, distance_squared
-from jaxmbs.motion import AbstractMotion, Constant, motion_field
-from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.element import DrivenDistance, MeasuredConstraint
+from jaxmbs.motion import AbstractMotion, motion_field
+from jaxmbs.numerics.arrays import real
 from jaxmbs.planar.absolute import Angle, PointX, PointY
 from jaxmbs.planar.element import (
     ORIGIN,
     RelativeConstraint,
     angle_guide,
+    as_tuple,
     check_axis,
-    given,
     is_vector,
     length,
     separation,
@@ -81,7 +80,7 @@ class AbsoluteAngleDriver(Driver, Angle):
 
     def __init__(self, body, *point_and_motion, point=ORIGIN, motion=None):
         self.body = body
-        (self.motion,) = without_points((*point_and_motion, point, *given(motion))) or (None,)
+        (self.motion,) = without_points((*point_and_motion, point, *as_tuple(motion))) or (None,)
 
     def guide(self, mobility, swapped):
         return angle_guide(mobility, swapped, self.motion)
@@ -135,13 +134,13 @@ class RelativeAngleDriver(Driver, AngleBetween):
 
     def __init__(self, i, j, *points_and_motion, motion=None):
         self.i, self.j = i, j
-        (self.motion,) = without_points((*points_and_motion, *given(motion))) or (None,)
+        (self.motion,) = without_points((*points_and_motion, *as_tuple(motion))) or (None,)
 
     def guide(self, mobility, swapped):
         return angle_guide(mobility, swapped, self.motion)
 
 
-class DistanceDriver(SquaredDistance):
+class DistanceDriver(DrivenDistance, SquaredDistance):
     """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)²; Haug (3.5.8).
 
     Args:
@@ -158,17 +157,6 @@ class DistanceDriver(SquaredDistance):
     """
 
     motion: AbstractMotion = motion_field()
-
-    def prescribed(self, t):
-        return distance_squared(self.motion(t))
-
-    def check_at(self, times):
-        check_stays_positive(self.motion, times)
-
-    def check(self):
-        super().check()
-        if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
-            self.check_at(np.zeros(1, self.motion.value.dtype))
 
 
 class RevoluteDriver(Driver, RelativeConstraint):
@@ -192,9 +180,9 @@ class RevoluteDriver(Driver, RelativeConstraint):
 
     def __init__(self, i, j, *points_motion_angles, motion=None, angle_i=None, angle_j=None):
         self.i, self.j = i, j
-        values = without_points((*points_motion_angles, *given(motion)))
+        values = without_points((*points_motion_angles, *as_tuple(motion)))
         self.motion, *angles = values or (None,)
-        angles = [*angles, *given(angle_i), 0.0, 0.0] if angle_i is not None else [*angles, 0.0, 0.0]
+        angles = [*angles, *as_tuple(angle_i), 0.0, 0.0]
         self.angle_i = angles[0]
         self.angle_j = angles[1] if angle_j is None else angle_j
 

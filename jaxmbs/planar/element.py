@@ -1,4 +1,4 @@
-"""What the planar elements share: the geometry of a pair of bodies, and the checks of their data."""
+"""Base classes of planar elements, the geometry of a pair of bodies, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.planar.body import Pose
 from jaxmbs.planar.turning import Turn
 
+# Default of points in body frames.
 ORIGIN = (0.0, 0.0)
 
 
@@ -33,7 +34,7 @@ class PlanarConstraint(AbstractConstraint):
 
 
 def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offset=0.0):
-    """What prescribes φ_j − φ_i = C(t) + offset says of a joint's angle; see `AbstractConstraint.guide`."""
+    """Return `AbstractConstraint.guide` for a driver that prescribes φ_j − φ_i = C(t) + offset."""
     if not isinstance(mobility.turning, Turn):
         return None
     neutral = 0.0 if mobility.neutral is None else mobility.neutral
@@ -64,27 +65,27 @@ class RelativeConstraint(MeasuredConstraint, PlanarConstraint):
 
 
 def separation(i: Pose, j: Pose, point_i, point_j) -> Float[Array, "2"]:
-    """d_ij = r_j^P − r_i^P: from point_i on body i to point_j on body j, in the ground frame; Haug (3.3.9)."""
+    """Return d_ij = r_j^P − r_i^P: from point_i on body i to point_j on body j, in the ground frame; Haug (3.3.9)."""
     return j.point(point_j) - i.point(point_i)
 
 
-def squared(v: Array) -> Float[Array, ""]:
-    """vᵀv."""
+def square(v: Array) -> Float[Array, ""]:
+    """Return vᵀv."""
     return v @ v
 
 
-def given(value) -> tuple:
-    """(value,), or () if it was not given."""
+def as_tuple(value) -> tuple:
+    """Return (value,), or () if the value is None."""
     return () if value is None else (value,)
 
 
 def without_points(values) -> tuple:
-    """The values that are not points: angles have none, but may be written like the other elements."""
+    """Return the values that are not points: elements of angles accept points, like other elements, but do not use them."""
     return tuple(value for value in values if not is_vector(value))
 
 
 def is_vector(value) -> bool:
-    """Whether a value has components: a tuple, a list, an array with one axis; of any length, checked elsewhere."""
+    """Return True for a tuple, a list, or an array with one axis, of any length."""
     return isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
 
 
@@ -95,5 +96,5 @@ def check_axis(name: str, axis) -> None:
 
 
 def length(axis) -> Float[Array, ""]:
-    """‖axis‖ of an axis that has been checked not to vanish."""
-    return jnp.sqrt(squared(jnp.asarray(axis)))
+    """Return ‖axis‖ of an axis that has been checked not to vanish."""
+    return jnp.sqrt(square(jnp.asarray(axis)))

@@ -11,15 +11,17 @@ from jaxtyping import Array
 from jaxmbs.element import MarkedConstraint, require
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
-from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, squared
+from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, square
 
-# Pulleys count as equal if |R_i + R_j| is at most this part of the distance between their centres. Meshing gears never are.
-ALIKE = 0.1
+# Pulleys count as equal if |R_i + R_j| is at most this fraction of the distance between their centres. Gears never do.
+MAX_PULLEY_DIFFERENCE = 0.1
 
 
 class Gear(PlanarConstraint, MarkedConstraint):
-    """Pitch circles of two bodies roll on each other: Φ = (x_j^P − x_i^P) sin θ − (y_j^P − y_i^P) cos θ with
-    θ = (R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π) / (R_i + R_j); Haug (3.4.2), (3.4.3).
+    """Pitch circles of two bodies roll on each other; Haug (3.4.2), (3.4.3).
+
+        Φ = (x_j^P − x_i^P) sin θ − (y_j^P − y_i^P) cos θ,
+        θ = (R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π) / (R_i + R_j).
 
     θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j. Φ vanishes
     for the opposite direction too, so a guess should have the marks roughly in place.
@@ -58,13 +60,13 @@ class Gear(PlanarConstraint, MarkedConstraint):
     def residual(self, i, j, t):
         angle_i, angle_j = self.marks
         d = separation(i, j, self.point_i, self.point_j)
-        turned = self.radius_i * (i.phi + angle_i) + self.radius_j * (j.phi + angle_j - jnp.pi)
+        advance = self.radius_i * (i.phi + angle_i) + self.radius_j * (j.phi + angle_j - jnp.pi)
         total = self.radius_i + self.radius_j
-        alike = total**2 <= (ALIKE * ALIKE) * squared(d)
-        theta = turned / jnp.where(alike, 1, total)
+        equal = total**2 <= (MAX_PULLEY_DIFFERENCE * MAX_PULLEY_DIFFERENCE) * square(d)
+        theta = advance / jnp.where(equal, 1, total)
         # θ is compared as a number here. As a direction, many turns of θ would be close together for equal pulleys.
-        belt = turned - total * bearing(d)
-        return jnp.where(alike, belt, -(perpendicular(direction(theta)) @ d))[None]
+        belt = advance - total * bearing(d)
+        return jnp.where(equal, belt, -(perpendicular(direction(theta)) @ d))[None]
 
     def drawn_marks(self, i, j):
         theta = bearing(separation(i, j, self.point_i, self.point_j))
@@ -77,7 +79,8 @@ class Gear(PlanarConstraint, MarkedConstraint):
 
 
 class RackPinion(PlanarConstraint, MarkedConstraint):
-    """A pinion on body j rolls on a rack on body i; Haug (3.4.12), (3.4.13):
+    """A pinion on body j rolls on a rack on body i; Haug (3.4.12), (3.4.13).
+
     Φ = ((r_j^P − r_i^Q)ᵀ v_i − v_i R_j α_j, (r_j^P − r_i^P)ᵀ v_i⊥ − v_i R_j), α_j = φ_i + θ_i − φ_j − θ_j + 3π/2.
 
     Args:

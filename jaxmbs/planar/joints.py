@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import LENGTHS, Shared
+from jaxmbs.element import LENGTH_FIELDS, Shared
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
@@ -96,7 +96,7 @@ class Translational(PlanarConstraint):
 
     @property
     def shared(self):
-        # Or opposite ones, if that is how the joint was assembled: its second equation does not tell.
+        # The vectors may also be opposite: the second equation of the joint holds for both.
         axes = tuple(jnp.asarray(axis) / length(axis) for axis in (self.axis_i, self.axis_j))
         return Shared(vectors=(axes,), rows=(0,))
 
@@ -134,7 +134,7 @@ class RevoluteTranslational(PlanarConstraint):
     point_j: Array = real((2,))
     axis_i: Array = real((2,))
     offset: Array = real()
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "offset")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
     rows: ClassVar[int] = 1
 
     def __init__(self, i, j, point_i, point_j, axis_i=(1.0, 0.0), offset=0.0, *, distance=None):

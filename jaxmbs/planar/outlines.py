@@ -17,12 +17,12 @@ from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, check_funct
 from jaxmbs.numerics.curves import periodic_spline
 from jaxmbs.numerics.plane import direction
 
-# Places on an outline at which its shape is checked: a quarter of a degree apart.
+# Number of angles at which the shape of an outline is checked: a quarter of a degree apart.
 CHECKED_ANGLES = 1440
 
 
 class AbstractOutline(eqx.Module):
-    """A curve ρ(α), α the angle from the body's x axis about the outline's centre, closed unless it has a `part`.
+    """A curve ρ(α), with α the angle from the body's x axis about the outline's centre, closed unless it has a `part`.
 
     A subclass defines `radius`, and `span` if it has a part.
 
@@ -43,18 +43,18 @@ class AbstractOutline(eqx.Module):
 
     @abc.abstractmethod
     def radius(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
-        """ρ(α)."""
+        """Return ρ(α)."""
 
     def point(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
-        """a′ = ρ u′, from the outline's centre, in the body frame; Haug (3.4.16)."""
+        """Return a′ = ρ u′, from the outline's centre, in the body frame; Haug (3.4.16)."""
         return self.radius(alpha) * direction(alpha)
 
     def tangent(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
-        """g′ = da′/dα; Haug (3.4.17)."""
+        """Return g′ = da′/dα, in the body frame; Haug (3.4.17)."""
         return jax.jvp(self.point, (alpha,), (jnp.ones_like(alpha),))[1]
 
     def curvature(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
-        """κ = (ρ² + 2ρ′² − ρρ″) / (ρ² + ρ′²)^(3/2), positive where the curve is convex."""
+        """Return κ = (ρ² + 2ρ′² − ρρ″) / (ρ² + ρ′²)^(3/2), positive where the curve is convex."""
         one = jnp.ones_like(alpha)
         slope = lambda x: jax.jvp(self.radius, (x,), (one,))[1]
         rho, rho_1 = jax.jvp(self.radius, (alpha,), (one,))
@@ -62,36 +62,37 @@ class AbstractOutline(eqx.Module):
         return (rho**2 + 2 * rho_1**2 - rho * rho_2) / (rho**2 + rho_1**2) ** 1.5
 
     def within(self, alpha: Float[Array, ""]) -> Bool[Array, ""] | None:
-        """True where α, up to full turns, is in the part that is meant to touch; None for the whole curve."""
+        """Return True if α, up to full turns, is in the part that is meant to touch; None for the whole curve."""
         if self.span is None:
             return None
         start, end = self.span
         return jnp.mod(alpha - start, 2 * jnp.pi) <= end - start
 
     def check(self) -> None:
-        """Raise `ValueError` unless ρ is positive all round, or all along its part, where that is known."""
+        """Raise `ValueError` unless ρ is positive all round, or all along its part. Traced outlines are not checked."""
         check_fields(self)
         if self.span is not None and all(map(is_concrete, self.span)):
             start, end = map(float, self.span)
             require(start < end <= start + 2 * np.pi, f"part must be two angles that increase, got {start}, {end}")
         radius, angle, _ = _smallest(self)
-        where = (
+        domain = (
             "all round, for all angles from 0 to 2π; or give the part that touches"
             if self.span is None
             else "along its part"
         )
-        require(radius > 0, f"the outline's radius must be positive {where}, got {radius:.4g} at {angle:.3f} rad")
+        require(radius > 0, f"the outline's radius must be positive {domain}, got {radius:.4g} at {angle:.3f} rad")
 
 
 def smallest_curvature(outline: AbstractOutline) -> float:
-    """The smallest curvature all round, or along the part that touches; infinite where the outline is not known yet
-    (inside a transformation)."""
+    """Return the smallest curvature all round, or along the part that touches; infinite for a traced outline."""
     return _smallest(outline)[2]
 
 
 def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
-    """The smallest radius all round and its angle, of one that is not finite if there is any, and the smallest curvature;
-    infinite where the outline is not known yet."""
+    """Return the smallest radius, or one that is not finite, its angle, and the smallest curvature.
+
+    Radius and curvature are infinite for a traced outline.
+    """
     if all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
         values = _smallest_known(outline)
         if is_concrete(values[0]):
@@ -102,6 +103,7 @@ def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
 
 @eqx.filter_jit
 def _smallest_known(outline: AbstractOutline):
+    """Return `_smallest` of an outline with known numbers."""
     start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
     # Half a step away from round angles, at which piecewise outlines often change their formula.
     angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)
@@ -111,23 +113,23 @@ def _smallest_known(outline: AbstractOutline):
 
 
 def _part() -> Any:
-    """A field for the first and the last angle of a part, which may be absent."""
+    """Return a dataclass field for the first and the last angle of a part, None unless given."""
     return eqx.field(converter=as_real, metadata={"shape": (2,), "optional": True}, default=None)
 
 
 def _ends(part) -> tuple[Array, Array] | None:
-    """Both angles of a part; None if there is none, or if its shape is wrong, which `check` reports."""
+    """Return both angles of a part; None if there is none, or if its shape is wrong, which `check` reports."""
     return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
 
 
 class FunctionOutline(AbstractOutline):
-    """An outline given by a function: ρ(α), α the angle from the body's x axis about the outline's centre.
+    """An outline given by a function ρ(α), with α the angle from the body's x axis about the outline's centre.
 
     Args:
         rho: a function of α, written in jax.numpy and called with angles in [0, 2π); or a number, the radius of a
             circle.
         part: first and last angle, in radians, of the part that touches, if the rest is not meant to touch. ρ must be
-            positive, and the outline of a cam convex, only there. `Reaction.outside` says where the contact leaves it.
+            positive, and the outline of a cam convex, only there. `Reaction.outside` is True if the contact has left it.
 
     Examples:
         >>> egg = planar.FunctionOutline(lambda alpha: 1 + 0.25 * jnp.cos(alpha))

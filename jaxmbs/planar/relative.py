@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from jaxtyping import Array
 
-from jaxmbs.element import LENGTHS, check_positive
+from jaxmbs.element import LENGTH_FIELDS, check_positive
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import ORIGIN, RelativeConstraint, given, separation, squared, without_points
+from jaxmbs.planar.element import ORIGIN, RelativeConstraint, as_tuple, separation, square, without_points
 
 
 class TwoPoints(RelativeConstraint):
@@ -24,28 +24,28 @@ class TwoPoints(RelativeConstraint):
 
 
 class SeparationX(TwoPoints):
-    """x_j^P − x_i^P, in the ground frame."""
+    """A measure: x_j^P − x_i^P, in the ground frame."""
 
     def measure(self, i, j):
         return separation(i, j, self.point_i, self.point_j)[0]
 
 
 class SeparationY(TwoPoints):
-    """y_j^P − y_i^P, in the ground frame."""
+    """A measure: y_j^P − y_i^P, in the ground frame."""
 
     def measure(self, i, j):
         return separation(i, j, self.point_i, self.point_j)[1]
 
 
 class SquaredDistance(TwoPoints):
-    """d_ijᵀ d_ij."""
+    """A measure: d_ijᵀ d_ij, the squared distance of two points."""
 
     def measure(self, i, j):
-        return squared(separation(i, j, self.point_i, self.point_j))
+        return square(separation(i, j, self.point_i, self.point_j))
 
 
 class AngleBetween(RelativeConstraint):
-    """φ_j − φ_i."""
+    """A measure: φ_j − φ_i."""
 
     def measure(self, i, j):
         return j.phi - i.phi
@@ -69,7 +69,7 @@ class RelativeX(SeparationX):
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "offset")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
 
     def prescribed(self, t):
         return self.offset
@@ -93,7 +93,7 @@ class RelativeY(SeparationY):
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
     offset: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTHS, "offset")
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
 
     def prescribed(self, t):
         return self.offset
@@ -117,8 +117,8 @@ class RelativeAngle(AngleBetween):
 
     def __init__(self, i, j, *points_and_offset, offset=None):
         self.i, self.j = i, j
-        # Points alone are kept in place of the offset, for the check to refuse them.
-        (self.offset,) = without_points((*points_and_offset, *given(offset))) or points_and_offset[-1:] or (0.0,)
+        # Points without an offset are stored as the offset, so that `check` refuses them.
+        (self.offset,) = without_points((*points_and_offset, *as_tuple(offset))) or points_and_offset[-1:] or (0.0,)
 
     def prescribed(self, t):
         return self.offset

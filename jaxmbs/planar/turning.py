@@ -11,7 +11,7 @@ from jaxmbs.numerics.space import Constants, Manifold
 
 
 class Turn(AbstractTurning):
-    """By an angle φ, turns counted."""
+    """A rotation by an angle φ, with all turns."""
 
     coordinates: ClassVar[tuple[str, ...]] = ("phi",)
     velocities: ClassVar[tuple[str, ...]] = coordinates
@@ -25,12 +25,12 @@ class Turn(AbstractTurning):
     def drift(self, rho, w):
         return jnp.zeros_like(w)
 
-    def measured(self, rotation):
+    def coordinates_of(self, rotation):
         return rotation[None]
 
 
 class HalfTurns(AbstractTurning):
-    """By a multiple of π that never changes: lines that slide on each other may point in opposite senses."""
+    """A rotation by a constant multiple of π: lines that slide on each other may point in opposite senses."""
 
     coordinates: ClassVar[tuple[str, ...]] = ("phi",)
     velocities: ClassVar[tuple[str, ...]] = ()
@@ -45,5 +45,5 @@ class HalfTurns(AbstractTurning):
     def drift(self, rho, w):
         return jnp.zeros(1, w.dtype)
 
-    def measured(self, rotation):
+    def coordinates_of(self, rotation):
         return (jnp.pi * jnp.round(rotation / jnp.pi))[None]

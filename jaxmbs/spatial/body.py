@@ -20,14 +20,14 @@ from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
 from jaxmbs.spatial.turning import Angles, Ball, Rotations
 
-# How far a frame's axes may be from orthonormal: a table typed with five digits passes.
-ORTHONORMAL = 1e-4
-# A moment of inertia may be larger than the sum of the two others by this part of it: rounding of a thin plate's.
-THIN = 1e-6
+# Largest entry of AᵀA − I of a frame's axes A: axes that are typed with five digits pass.
+MAX_AXES_ERROR = 1e-4
+# A moment of inertia may exceed the sum of the two others by this fraction: rounding for a thin plate.
+INERTIA_ROUNDING = 1e-6
 
 
 class Pose(NamedTuple):
-    """Where a body is in space. A point s of the body is at r + A(p) s in the ground frame.
+    """Position and rotation of a body in space. A point s of the body is at r + A(p) s in the ground frame.
 
     Its velocities are v = (ṙ, ω) with ω in the frame of the body, its generalized forces (F, torque about the origin in
     the frame of the body).
@@ -48,124 +48,127 @@ class Pose(NamedTuple):
     a: Float[Array, "3 3"]
 
     def point(self, s: Float[Array, "3"] | tuple) -> Float[Array, "3"]:
-        """r + A s: the point with body coordinates `s`, in the ground frame."""
+        """Return r + A s: the point with body coordinates `s`, in the ground frame."""
         return self.r + self.direction(s)
 
     def direction(self, v: Float[Array, "3"] | tuple) -> Float[Array, "3"]:
-        """A v: the vector with body components `v`, in the ground frame."""
+        """Return A v: the vector with body components `v`, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
     def components(self, w: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Aᵀ w: the body components of a vector of the ground frame."""
+        """Return Aᵀ w: the body components of a vector of the ground frame."""
         return self.a.T @ jnp.asarray(w)
 
     @jax.jit
     def velocity(self, s: Float[Array, "3"] | tuple, v: Float[Array, "6"]) -> Float[Array, "3"]:
-        """ṙ + A (ω × s): the velocity of the point `s`."""
+        """Return ṙ + A (ω × s): the velocity of the point `s`."""
         return v[:3] + self.direction(cross(v[3:], jnp.asarray(s)))
 
     @jax.jit
     def force_at(self, s: Float[Array, "3"] | tuple, force: Float[Array, "3"]) -> Float[Array, "6"]:
-        """(F, s × Aᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
+        """Return (F, s × Aᵀ F): the generalized force of a force F, in the ground frame, at the point `s`."""
         return jnp.concatenate([force, cross(jnp.asarray(s), self.components(force))])
 
     def torque(self, value: Float[Array, "3"]) -> Float[Array, "6"]:
-        """(0, Aᵀ T): the generalized force of a torque in the ground frame."""
+        """Return (0, Aᵀ T): the generalized force of a torque in the ground frame."""
         return jnp.concatenate([jnp.zeros_like(value), self.components(value)])
 
     @staticmethod
     def moment(arm: Float[Array, "3"], force: Float[Array, "3"]) -> Float[Array, "3"]:
-        """arm × force."""
+        """Return arm × force."""
         return cross(arm, force)
 
     @jax.jit
     def load(self, generalized: Float[Array, "6"], s) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Force, and torque about the point `s`, of a generalized force, both in the ground frame."""
+        """Return the force, and the torque about the point `s`, of a generalized force, both in the ground frame."""
         force = generalized[:3]
         return force, self.direction(generalized[3:]) - cross(self.direction(s), force)
 
     def wrench(self, force: Float[Array, "3"], torque: Float[Array, "3"]) -> Float[Array, "6"]:
-        """(Aᵀ F, Aᵀ T): force and torque in the frame of the body."""
+        """Return (Aᵀ F, Aᵀ T): force and torque in the frame of the body."""
         return jnp.concatenate([self.components(force), self.components(torque)])
 
     def relative(self, other: Pose, frame_i=None, frame_j=None) -> Float[Array, "4"]:
-        """Euler parameters of the frame on another body, as seen from the frame on this one; f are the frames' own."""
-        mine = self.p if frame_i is None else rotation.product(self.p, frame_i)
-        theirs = other.p if frame_j is None else rotation.product(other.p, frame_j)
-        return rotation.product(rotation.inverse(mine), theirs)
+        """Return Euler parameters of a frame on another body relative to a frame on this one.
+
+        `frame_i` and `frame_j` are Euler parameters of the frames in this and the other body; None for the body's own.
+        """
+        on_i = self.p if frame_i is None else rotation.product(self.p, frame_i)
+        on_j = other.p if frame_j is None else rotation.product(other.p, frame_j)
+        return rotation.product(rotation.inverse(on_i), on_j)
 
     @property
     def dimension(self) -> int:
-        """3."""
+        """Number of dimensions, 3."""
         return 3
 
     @property
     def spins(self) -> int:
-        """Components of an angular velocity."""
+        """Number of components of an angular velocity."""
         return 3
 
     def to_ground(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
-        """Velocities as a twist about the origin, or a generalized force as a wrench: the last three turned to the axes of
-        the ground."""
+        """Return velocities as a twist about the origin, or a generalized force as a wrench, in the ground frame."""
         return jnp.concatenate([x[:3], self.a @ x[3:]])
 
     def to_body(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
-        """The inverse of `to_ground`."""
+        """Return velocities of a twist, or the generalized force of a wrench: the inverse of `to_ground`."""
         return jnp.concatenate([x[:3], self.a.T @ x[3:]])
 
     def moved(self, by: Float[Array, "3"]) -> Pose:
-        """The pose moved by a vector of the ground frame."""
+        """Return the pose moved by a vector of the ground frame."""
         return Pose(self.r + by, self.p, self.a)
 
     def turned(self, p: Float[Array, "4"] | None) -> Pose:
-        """The pose turned about its origin by a rotation with these Euler parameters, seen in its own axes; None for not
-        at all."""
+        """Return the pose turned about its origin by Euler parameters in its own frame, unchanged for None."""
         if p is None:
             return self
         product = rotation.product(self.p, p)
         return Pose(self.r, product, rotation.matrix(product))
 
     def unturned(self, p: Float[Array, "4"] | None) -> Pose:
-        """The pose before `turned`."""
+        """Return the pose turned back: the inverse of `turned`."""
         return self if p is None else self.turned(rotation.inverse(p))
 
     def rotation_to(self, other: Pose) -> Float[Array, "4"]:
-        """The rotation with `turned(p)` parallel to another pose."""
+        """Return the Euler parameters p with `turned(p)` parallel to another pose."""
         return self.relative(other)
 
     def directions(self, v: Float[Array, "3 m"]) -> Float[Array, "3 m"]:
-        """A V."""
+        """Return A V: vectors with body components in the columns of V, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
     def spin_directions(self, axes: Float[Array, "3 m"]) -> Float[Array, "3 m"]:
-        """Angular velocities in the ground frame of those in the frame of the body."""
+        """Return angular velocities (3, m) in the ground frame, from those in the frame of the body."""
         return self.a @ axes
 
     @staticmethod
     def spin_cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
-        """ω_a × ω_b."""
+        """Return ω_a × ω_b."""
         return cross(a, b)
 
     @staticmethod
     def lever(arm: Float[Array, "3"]) -> Float[Array, "3 3"]:
-        """L with L ω = ω × arm, the velocity of its end."""
+        """Return L with L ω = ω × arm, the velocity of the end of the arm."""
         return skew(-arm)
 
     def axis(self, axis_i) -> Float[Array, "3"]:
-        """The unit vector of an axis of this body, in the ground frame."""
+        """Return the unit vector of an axis of this body, in the ground frame."""
         return self.direction(axis_i / jnp.sqrt(axis_i @ axis_i))
 
     def angle_to(self, other: Pose, axis_i, axis_j) -> Float[Array, ""]:
-        """The angle by which another body is turned from this one about their common axis, in (−π, π]. It is zero where
-        the other body is turned from this one by the shortest rotation that takes axis_j to axis_i: with equal axes,
-        where the bodies are parallel."""
+        """Return the angle by which another body is turned from this one about their common axis, in (−π, π].
+
+        It is zero if the other body is turned from this one by the shortest rotation that takes axis_j to axis_i: with
+        equal axes, if the bodies are parallel.
+        """
         bent = None if axis_j is None else rotation.between(axis_i, axis_j)
         p = self.relative(other, None, bent)
         along = p[1:] @ axis_i / jnp.sqrt(axis_i @ axis_i)
         return jnp.arctan2(2 * along * p[0], p[0] ** 2 - along**2)
 
     def spin_to(self, other: Pose, v_i, v_j, axis_i) -> Float[Array, ""]:
-        """The angular velocity of another body relative to this one about an axis of this one."""
+        """Return the angular velocity of another body relative to this one about an axis of this one."""
         return self.axis(axis_i) @ (other.direction(v_j[3:]) - self.direction(v_i[3:]))
 
 
@@ -221,17 +224,17 @@ class Frame(Structured):
 
 
 def check_frame(name: str, axes) -> None:
-    """Raise `ValueError` for a 3×3 matrix whose columns are not three right-handed orthonormal axes, where it is known."""
+    """Raise `ValueError` for a known 3×3 matrix whose columns are not three right-handed orthonormal axes."""
     if axes is not None and is_concrete(axes):
         axes = np.asarray(axes, float)
         require(
-            np.abs(axes.T @ axes - np.eye(3)).max() < ORTHONORMAL and np.linalg.det(axes) > 0,
+            np.abs(axes.T @ axes - np.eye(3)).max() < MAX_AXES_ERROR and np.linalg.det(axes) > 0,
             f"{name} must have three right-handed orthonormal axes as columns",
         )
 
 
 def check_frames(frames: Mapping[str, Frame]) -> None:
-    """Raise `ValueError` with its name for what is not a frame, or a bad one."""
+    """Raise `ValueError` for a value that is not a `Frame`, or a bad one, with its name."""
     for name, frame in frames.items():
         require(isinstance(frame, Frame), f"frame {name!r} must be a Frame, got {frame!r}")
         with errors_of(f"frame {name!r}"):
@@ -239,13 +242,15 @@ def check_frames(frames: Mapping[str, Frame]) -> None:
 
 
 class Body(AbstractBody):
-    """A rigid body with coordinates (x, y, z, e0, e1, e2, e3), the position and the Euler parameters of its frame, and
-    velocities (ẋ, ẏ, ż, ω) with ω in the body frame. Its kinetic energy is T = ½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω.
+    """A rigid body with kinetic energy T = ½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω.
+
+    Its coordinates are (x, y, z, e0, e1, e2, e3), the position and the Euler parameters of its frame, its velocities
+    (ẋ, ẏ, ż, ω) with ω in the body frame.
 
     Args:
         mass: m, positive; 1 unless given. A plain 0 makes a massless body, such as a rod or a jack, whose motion
             constraints and other bodies determine.
-        inertia: J about the centre of mass: three principal moments, the 3×3 matrix, or one number where all are equal; 1
+        inertia: J about the centre of mass: three principal moments, the 3×3 matrix, or one number if all are equal; 1
             unless given, or 0 if the mass is a plain 0. A plain 0 makes a point mass. This zero, like any principal
             moment given as a plain 0, is part of the structure: about such an axis only constraints can accelerate the
             body.
@@ -289,7 +294,7 @@ class Body(AbstractBody):
 
     @property
     def inertia(self) -> Float[Array, "3 3"]:
-        """The inertia matrix about the centre of mass, in the body frame."""
+        """Inertia matrix about the centre of mass, in the body frame."""
         if self._inertia is None:
             return jnp.zeros((3, 3), self.mass.dtype)
         inertia = jnp.asarray(self._inertia)
@@ -301,12 +306,12 @@ class Body(AbstractBody):
 
     @property
     def com(self) -> Float[Array, "3"]:
-        """The centre of mass in the body frame."""
+        """Centre of mass in the body frame, (3,)."""
         return jnp.zeros(3, self.mass.dtype) if self._com is None else self._com
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """Which velocities have no inertia, whatever the numbers are."""
+        """True for each velocity that has no inertia for any numbers."""
         return (self.weightless,) * 3 + (self.slender,) * 3
 
     @property
@@ -315,35 +320,36 @@ class Body(AbstractBody):
 
     @staticmethod
     def pose(q: Float[Array, "7 *batch"]) -> Pose:
-        """The pose with coordinates q = (r, p)."""
+        """Return the pose with coordinates q = (r, p)."""
         return Pose(q[:3], q[3:], rotation.matrix(q[3:]))
 
     @staticmethod
     def coordinates_of(pose: Pose) -> Float[Array, "7"]:
-        """q = (r, p) of a pose."""
+        """Return q = (r, p) of a pose."""
         return jnp.concatenate([pose.r, pose.p])
 
     @staticmethod
     def floating(dtype, *, angles=False):
-        """(r, p) and (ṙ, ω) themselves; or r and body-fixed angles 1-2-3 with their rates."""
+        """Return the mobility with (r, p) and (ṙ, ω); or with r and body-fixed angles 1-2-3 and their rates."""
         origin = jnp.zeros(3, dtype)
         return Mobility(origin, origin, jnp.eye(3, dtype=dtype), Angles() if angles else Ball())
 
     @classmethod
     def rest(cls):
-        """At the ground frame."""
+        """Return the coordinates of the ground frame."""
         return np.array([0.0, 0, 0, 1, 0, 0, 0])
 
     @staticmethod
     def ground(dtype) -> Float[Array, "7"]:
-        """The coordinates of the ground frame."""
+        """Return the coordinates of the ground frame as an array of JAX."""
         return jnp.array([0.0, 0, 0, 1, 0, 0, 0], dtype)
 
     def centre_of_mass(self, pose: Pose) -> Float[Array, "3"]:
-        """The centre of mass in the ground frame."""
+        """Return the centre of mass in the ground frame."""
         return pose.r if self._com is None else pose.point(self._com)
 
     def _inertia_about_origin(self):
+        """Return the inertia matrix about the origin, in the body frame."""
         if self._com is None:
             return self.inertia
         arm = skew(jnp.asarray(self.com))
@@ -351,7 +357,7 @@ class Body(AbstractBody):
 
     @jax.jit
     def mass_matrix(self, pose: Pose) -> Float[Array, "6 6"]:
-        """[[m I, −m A s̃], [m s̃ Aᵀ, J − m s̃ s̃]] with s the centre of mass: ½ vᵀM v is the kinetic energy."""
+        """Return M = [[m I, −m A s̃], [m s̃ Aᵀ, J − m s̃ s̃]] with the centre of mass s; ½ vᵀM v is the kinetic energy."""
         mass = jnp.asarray(self.mass)
         first = mass * jnp.eye(3, dtype=mass.dtype)
         zero = jnp.zeros((3, 3), mass.dtype)
@@ -361,7 +367,7 @@ class Body(AbstractBody):
 
     @jax.jit
     def velocity_force(self, pose: Pose, v: Float[Array, "6"]) -> Float[Array, "6"]:
-        """(−m A (ω × (ω × s)), −ω × J_O ω), centrifugal and gyroscopic: M v̇ = Q + this."""
+        """Return (−m A (ω × (ω × s)), −ω × J_O ω), centrifugal and gyroscopic: M v̇ = Q + velocity_force."""
         omega = v[3:]
         gyroscopic = -cross(omega, self._inertia_about_origin() @ omega)
         if self._com is None:
@@ -371,13 +377,12 @@ class Body(AbstractBody):
 
     @jax.jit
     def kinetic_energy(self, pose: Pose, v: Float[Array, "6"]) -> Float[Array, ""]:
-        """½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω."""
+        """Return ½ m ṙ_cᵀṙ_c + ½ ωᵀJ ω."""
         velocity = v[:3] if self._com is None else pose.velocity(self.com, v)
         return (self.mass * velocity @ velocity + v[3:] @ self.inertia @ v[3:]) / 2
 
     def check(self) -> None:
-        """Raise `ValueError` for wrong shapes, a mass that is not positive nor a plain 0, an inertia that no body
-        has."""
+        """Raise `ValueError` for wrong shapes, a mass that is not positive nor a plain 0, an impossible inertia."""
         check_fields(self)
         check_mass(self)
         check_frame("inertia_frame", self.inertia_frame)
@@ -387,7 +392,7 @@ class Body(AbstractBody):
 
 
 def _is_singular(inertia) -> bool:
-    """Whether these are known moments, or a known matrix, with a smallest moment of zero to rounding."""
+    """Return True for known moments, or a known matrix, with a smallest moment of zero to rounding."""
     if not is_concrete(inertia) or np.shape(inertia) not in ((3,), (3, 3)) or inertia.dtype.kind != "f":
         return False
     values = np.asarray(inertia, float)
@@ -396,7 +401,7 @@ def _is_singular(inertia) -> bool:
 
 
 def check_inertia(inertia) -> None:
-    """Raise `ValueError` unless these are three moments, or a symmetric matrix, of some rigid body, where it is known."""
+    """Raise `ValueError` unless these are three moments, or a symmetric matrix, that a rigid body can have."""
     shape = getattr(inertia, "shape", None)
     require(
         shape in ((3,), (3, 3)) and inertia.dtype.kind == "f",
@@ -409,13 +414,13 @@ def check_inertia(inertia) -> None:
     full = np.diag(values) if values.ndim == 1 else values
     require(np.allclose(full, full.T, rtol=1e-6, atol=1e-9 * np.abs(full).max()), "inertia must be symmetric")
     moments = np.linalg.eigvalsh(full)
-    require(moments[0] >= -THIN * moments[2], f"moments of inertia must not be negative, got {moments}")
+    require(moments[0] >= -INERTIA_ROUNDING * moments[2], f"moments of inertia must not be negative, got {moments}")
     require(
-        moments[1] > THIN * moments[2] or moments[2] <= 0,
+        moments[1] > INERTIA_ROUNDING * moments[2] or moments[2] <= 0,
         f"no body has inertia about one axis only, got {moments}: for a motor or a flywheel, use a spatial.Rotor",
     )
     require(
-        moments[2] <= (moments[0] + moments[1]) * (1 + THIN),
+        moments[2] <= (moments[0] + moments[1]) * (1 + INERTIA_ROUNDING),
         f"the largest moment of inertia must not exceed the sum of the others, got {moments}",
     )
 
@@ -423,12 +428,15 @@ def check_inertia(inertia) -> None:
 def coordinates(
     r: ArrayLike | Sequence[float] = (0.0, 0.0, 0.0), rotated: ArrayLike | Sequence[Any] | None = None
 ) -> Float[Array, "7"]:
-    """The coordinates (r, p) of a body in space.
+    """Return the coordinates (r, p) of a body in space.
 
     Args:
         r: (3,), position of its origin in the ground frame.
         rotated: Euler parameters (4,), a rotation matrix (3, 3) whose columns are the body's axes, or an Euler vector
             (3,); not rotated unless given.
+
+    Returns:
+        (7,).
 
     Raises:
         ValueError: `rotated` has another shape.

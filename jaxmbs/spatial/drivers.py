@@ -6,20 +6,19 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import check_stays_positive, distance_squared, require
-from jaxmbs.motion import AbstractMotion, Constant, Shifted, motion_field
+from jaxmbs.element import DrivenDistance, require
+from jaxmbs.motion import AbstractMotion, Shifted, motion_field
 from jaxmbs.numerics import rotation
-from jaxmbs.numerics.arrays import is_concrete, is_scalar
+from jaxmbs.numerics.arrays import is_scalar
 from jaxmbs.spatial.body import Body, Frame
 from jaxmbs.spatial.element import ORIGIN, Frames
 from jaxmbs.spatial.joints import SquaredDistance, angle_row
 from jaxmbs.spatial.turning import Turn
 
-# A driver along an axis that differs less than this from a right angle with a slide does not move it.
-ACROSS = 1e-6
+# Smallest cosine of the angle between the axis of a driver and a slide that it can move.
+MIN_SLIDE_COSINE = 1e-6
 
 
 class _FrameDriver(Frames):
@@ -31,7 +30,7 @@ class _FrameDriver(Frames):
     def __init__(
         self, i, j, *points_motion_axes, motion=None, axis_i=None, axis_j=None, frame_i=None, frame_j=None, **points
     ):
-        # The motion may stand anywhere after the bodies; what stands beside it are points, then axes.
+        # The motion may be anywhere after the bodies; the other arguments are points, then axes.
         places = []
         for value in points_motion_axes:
             if not isinstance(value, Frame) and (
@@ -41,7 +40,7 @@ class _FrameDriver(Frames):
             else:
                 places.append(value)
         names = ("point_i", "point_j", "axis_i", "axis_j")
-        require(len(places) <= len(names), f"too many vectors: {', '.join(names)} are what it takes")
+        require(len(places) <= len(names), f"too many vectors: give {', '.join(names)} at most")
         given = dict(zip(names, places, strict=False)) | points
         given |= {k: x for k, x in (("axis_i", axis_i), ("axis_j", axis_j)) if x is not None}
         super().__init__(i, j, **({"point_i": ORIGIN, "point_j": ORIGIN} | given), frame_i=frame_i, frame_j=frame_j)
@@ -54,8 +53,8 @@ class RevoluteDriver(_FrameDriver):
     Args:
         i, j: names of the bodies. Points may follow, as in other elements; this one does not use them.
         motion: C(t) in radians: a motion, a number or a function of time.
-        axis_i, axis_j: as those of the joint.
-        frame_i, frame_j: as those of the joint.
+        axis_i, axis_j: those of the joint.
+        frame_i, frame_j: those of the joint.
 
     Examples:
         >>> motor = spatial.RevoluteDriver("ground", "arm", mbs.motion.Ramp(rate=2.0), axis_i=(0, 0, 1))
@@ -73,7 +72,7 @@ class RevoluteDriver(_FrameDriver):
             return None
 
         def turn(angle):
-            """Euler parameters of the driver's frame on j as seen from that on i, with the joint at this angle."""
+            """Return Euler parameters of the driver's frame on j relative to that on i, with the joint at this angle."""
             p = mobility.turning.rotation(jnp.full(1, angle, self.point_i.dtype))
             p = p if mobility.neutral is None else rotation.product(p, mobility.neutral)
             on_i, on_j = (rotation.identity(p.dtype) if f is None else f for f in self.frame_parameters)
@@ -84,13 +83,16 @@ class RevoluteDriver(_FrameDriver):
 
 
 class HingeAngle(AbstractMotion):
-    """The angle φ of a hinge at which a `RevoluteDriver` on it has the angle C(t); turns are counted as C counts them.
+    """The angle φ of a hinge at which a `RevoluteDriver` on it has the angle C(t), with the turns of C.
 
-    The driver's Euler parameters are p = cos(φ/2) u + sin(φ/2) w, and what it asks for is p₃ cos(C/2) = p₀ sin(C/2): with
-    φ = ±C + 2δ an equation for δ, which is constant where the axis of the driver is that of the hinge.
+    The driver's Euler parameters are p = cos(φ/2) u + sin(φ/2) w, and its equation is p₃ cos(C/2) = p₀ sin(C/2): with
+    φ = ±C + 2δ an equation for δ, which is constant if the axis of the driver is that of the hinge.
 
     Args:
-        motion: C. start, half_turn: u and w, those of φ = 0 and φ = π. sense: of the two axes.
+        motion: C.
+        start: u, the Euler parameters for φ = 0.
+        half_turn: w, the Euler parameters for φ = π.
+        sense: 1 if both axes have the same sense, −1 if they are opposite.
     """
 
     motion: AbstractMotion
@@ -108,16 +110,17 @@ class HingeAngle(AbstractMotion):
 
 
 class TranslationalDriver(_FrameDriver):
-    """An actuator along an axis: Φ = s − C(t) with s the advance of point_j from point_i along the axis of i. 1
-    equation.
+    """An actuator along an axis: Φ = s − C(t). 1 equation.
+
+    s is the advance of point_j from point_i along the axis of i.
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: as those of the joint, in the body frames. As positional arguments they may precede or follow
-            the motion.
+        point_i, point_j: those of the joint, in the body frames. As positional arguments they may precede or follow the
+            motion.
         motion: C(t): a motion, a number or a function of time.
-        axis_i, axis_j: as those of the joint.
-        frame_i, frame_j: as those of the joint.
+        axis_i, axis_j: those of the joint.
+        frame_i, frame_j: those of the joint.
 
     Examples:
         >>> ram = spatial.TranslationalDriver("ground", "a", mbs.motion.Ramp(rate=0.5), axis_i=(0, 0, 1))
@@ -135,19 +138,19 @@ class TranslationalDriver(_FrameDriver):
         ground = Body.pose(Body.ground(self.point_i.dtype))
         rest = jnp.array(mobility.at_rest, self.point_i.dtype)
 
-        def at(s):
+        def advance_at(s):
             other = mobility.place(ground, rest.at[0].set(s))
             i, j = (other, ground) if swapped else (ground, other)
             return self.advance(i, j)
 
-        start = at(0.0)
-        by_slide = at(1.0) - start
-        # Across the slide there is nothing to drive.
-        by_slide = jnp.where(jnp.abs(by_slide) > ACROSS, by_slide, jnp.nan)
+        start = advance_at(0.0)
+        by_slide = advance_at(1.0) - start
+        # A driver across the slide cannot move it.
+        by_slide = jnp.where(jnp.abs(by_slide) > MIN_SLIDE_COSINE, by_slide, jnp.nan)
         return 0, Shifted(self.motion, 1 / by_slide, -start / by_slide)
 
 
-class DistanceDriver(SquaredDistance):
+class DistanceDriver(DrivenDistance, SquaredDistance):
     """An actuator sets the distance of two points: Φ = d_ijᵀ d_ij − C(t)². 1 equation.
 
     Args:
@@ -164,14 +167,3 @@ class DistanceDriver(SquaredDistance):
     """
 
     motion: AbstractMotion = motion_field(default=None)
-
-    def prescribed(self, t):
-        return distance_squared(self.motion(t))
-
-    def check_at(self, times):
-        check_stays_positive(self.motion, times)
-
-    def check(self):
-        super().check()
-        if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
-            self.check_at(np.zeros(1, self.motion.value.dtype))

@@ -1,4 +1,4 @@
-"""What the spatial elements share: joint frames on two bodies, and the checks of their data."""
+"""Base classes of spatial elements, joint frames on two bodies, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from jaxmbs.numerics.arrays import as_given, is_concrete, real
 from jaxmbs.spatial.body import Frame, Pose, check_frame
 from jaxmbs.spatial.turning import Angles, Ball, Sign, free_turning
 
+# Default of points in body frames.
 ORIGIN = (0.0, 0.0, 0.0)
+# Default of axes in body frames.
 Z = (0.0, 0.0, 1.0)
 
 
@@ -27,7 +29,7 @@ class SpatialConstraint(AbstractConstraint):
 
     @property
     def given_frames(self) -> tuple[Float[Array, "4"] | None, Float[Array, "4"] | None]:
-        """Euler parameters of the joint frames that were given as such; None for a body's own axes."""
+        """Euler parameters of joint frames that were given as frames, not by an axis; None for a body's own axes."""
         return None, None
 
     def relative(self, *, angles, swapped=False):
@@ -63,8 +65,8 @@ class Frames(SpatialConstraint):
         point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
         axis_i, axis_j: the z axes of the joint frames in the body frames; `axis_j` as `axis_i` unless given. Joint
             frame j is joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is
-            zero where the two frames coincide: with equal axes, where the bodies are parallel. The x and y axes are
-            those of the body, turned by the shortest rotation from its z axis to the axis.
+            zero if the two frames coincide: with equal axes, if the bodies are parallel. The x and y axes are those of
+            the body, turned by the shortest rotation from its z axis to the axis.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
             `frame_j` as `frame_i` unless given.
     """
@@ -80,8 +82,8 @@ class Frames(SpatialConstraint):
 
     def __init__(self, i, j, point_i=ORIGIN, point_j=ORIGIN, axis_i=None, axis_j=None, *, frame_i=None, frame_j=None):
         self.i, self.j = i, j
-        self.point_i, frame_i = _place(point_i, frame_i)
-        self.point_j, frame_j = _place(point_j, frame_j)
+        self.point_i, frame_i = _origin_and_axes(point_i, frame_i)
+        self.point_j, frame_j = _origin_and_axes(point_j, frame_j)
         self.axis_i, self.axis_j, self.frame_i, self.frame_j = axis_i, axis_j, frame_i, frame_j
 
     @property
@@ -104,32 +106,34 @@ class Frames(SpatialConstraint):
 
     @property
     def axes_i(self) -> Float[Array, "3 3"]:
-        """The axes of the joint frame in body i, as columns."""
+        """Axes of the joint frame in body i, as columns."""
         return self._axes(self.frame_parameters[0])
 
     @property
     def axes_j(self) -> Float[Array, "3 3"]:
-        """The axes of the joint frame in body j, as columns."""
+        """Axes of the joint frame in body j, as columns."""
         return self._axes(self.frame_parameters[1])
 
     def _axes(self, parameters):
         return jnp.eye(3, dtype=self.point_i.dtype) if parameters is None else rotation.matrix(parameters)
 
     def separation(self, i: Pose, j: Pose) -> Float[Array, "3"]:
-        """From point_i to point_j in the ground frame."""
+        """Return the vector from point_i to point_j in the ground frame."""
         return j.point(self.point_j) - i.point(self.point_i)
 
     def advance(self, i: Pose, j: Pose) -> Float[Array, ""]:
-        """Of point_j from point_i along the z axis of the joint frame on i."""
+        """Return the distance of point_j from point_i along the z axis of the joint frame on i."""
         return i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
 
     def turn(self, i: Pose, j: Pose) -> Float[Array, "4"]:
-        """Euler parameters of the frame on j as seen from the frame on i."""
+        """Return Euler parameters of the joint frame on j relative to that on i."""
         return i.relative(j, *self.frame_parameters)
 
     def mobility_along(self, slides: tuple[int, ...], free: tuple[int, ...], **given) -> Mobility:
-        """Relative coordinates of a joint with some of the axes of its frame to slide along, and those of its Euler vector
-        that are free; see `Mobility`."""
+        """Return the mobility of a joint with slides along some axes of its frame, and free components of the Euler vector.
+
+        The axes and the components are given by their indices, further fields of `Mobility` by name.
+        """
         (frame_i, frame_j), axes = self.frame_parameters, self.axes_i
         same = frame_i is frame_j
         parts = [rotation.identity(axes.dtype) if p is None else p for p in (frame_i, frame_j)]
@@ -144,7 +148,7 @@ class Frames(SpatialConstraint):
         )
 
     def components(self, i, force, torque):
-        """Force and torque of the ground frame in the joint's frame on body i."""
+        """Return force and torque, given in the ground frame, in the joint's frame on body i."""
         axes = self.axes_i
         return jnp.concatenate([axes.T @ i.components(force), axes.T @ i.components(torque)])
 
@@ -164,20 +168,20 @@ class Frames(SpatialConstraint):
         require(not mixed, f"{both}: the angle between their x axes is left open")
 
 
-def _place(point, frame):
-    """The origin and the axes of a joint frame from a point or a `Frame`."""
+def _origin_and_axes(point, frame):
+    """Return the origin and the axes of a joint frame from a point or a `Frame`, and a matrix or None."""
     if isinstance(point, Frame):
         return as_given(point, "origin"), as_given(point, "axes") if frame is None else frame
     return point, frame
 
 
 def check_axis(name: str, axis) -> None:
-    """Raise `ValueError` for an axis of no length, where it is known."""
+    """Raise `ValueError` for a known axis of no length."""
     known = axis is not None and is_concrete(axis)
     require(not known or np.any(np.asarray(axis) != 0), f"{name} has no length")
 
 
 def unit(axis) -> Float[Array, "3"]:
-    """The axis at length 1."""
+    """Return an axis with length 1."""
     axis = jnp.asarray(axis)
     return axis / jnp.sqrt(axis @ axis)

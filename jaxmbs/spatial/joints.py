@@ -17,9 +17,12 @@ from jaxmbs.spatial.element import ORIGIN, Frames, Points, check_axis, unit
 from jaxmbs.spatial.pairs import orientation_rows, position_rows
 from jaxmbs.spatial.turning import TwoTurns
 
-X, Y = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
-# Arms of a cross count as parallel in their bodies below this angle.
-PARALLEL = 1e-3
+# Default arm of a cross on body i.
+X = (1.0, 0.0, 0.0)
+# Default arm of a cross on body j.
+Y = (0.0, 1.0, 0.0)
+# Arms of a cross count as parallel if the sine of the angle between them in their bodies is below this.
+MAX_PARALLEL_SINE = 1e-3
 
 
 class Universal(Points):
@@ -51,9 +54,9 @@ class Universal(Points):
     @property
     def mobility(self):
         first, second = unit(self.axis_i), unit(self.axis_j)
-        # As body j stands with both angles zero its arm is as near to its own axes as the other arm lets it.
+        # With both angles zero, body j is as nearly parallel to body i as the arms allow.
         across = second - first * (first @ second)
-        parallel = across @ across < PARALLEL**2
+        parallel = across @ across < MAX_PARALLEL_SINE**2
         across = unit(jnp.where(parallel, rotation.matrix(rotation.along(first))[:, 0], across))
         neutral = rotation.inverse(rotation.between(across, second))
         return Mobility(self.point_i, self.point_j, turning=TwoTurns(first, across), neutral=neutral)
@@ -73,7 +76,7 @@ class Universal(Points):
 
 
 class SquaredDistance(MeasuredConstraint, Points):
-    """d_ijᵀ d_ij of two points, one on each body."""
+    """A measure: d_ijᵀ d_ij of two points, one on each body."""
 
     def measure(self, i, j):
         d = j.point(self.point_j) - i.point(self.point_i)
@@ -108,18 +111,17 @@ class Distance(SquaredDistance):
 
 
 class Screw(Frames):
-    """The bodies turn about the axis, and advance along it in proportion: Φ is that of `Cylindrical` and
-    2 sin((φ − 2π s / pitch) / 2), with φ the joint's angle and s the advance of point_j from point_i along the axis.
-    5 equations.
+    """The bodies turn about an axis and advance along it in proportion. 5 equations.
 
-    Any number of turns: the residual does not change when φ turns by 2π and s by the pitch.
+    Φ is that of `Cylindrical` and 2 sin((φ − 2π s / pitch) / 2), with φ the joint's angle and s the advance of point_j
+    from point_i along the axis. Any number of turns: the residual does not change when φ turns by 2π and s by the pitch.
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
         axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
-            joint frame i turned by the shortest rotation that takes axis_i to axis_j. φ = 0 where the two frames
-            coincide. The x and y axes are those of a `Revolute`.
+            joint frame i turned by the shortest rotation that takes axis_i to axis_j. φ = 0 if the two frames coincide.
+            The x and y axes are those of a `Revolute`.
         pitch: advance in a turn, positive for a right-handed screw.
         frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
             axis third; `frame_j` as `frame_i` unless given.
@@ -165,7 +167,10 @@ class Screw(Frames):
 
 
 def angle_row(p, angle):
-    """2 sin((φ − angle) / 2) for a turn by φ about z with Euler parameters p or −p; its derivative by φ is 1 at zero."""
+    """Return 2 sin((φ − angle) / 2) for a turn by φ about z with Euler parameters p or −p.
+
+    Its derivative by φ is 1 at zero.
+    """
     c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
     sign = jnp.where(p[0] * c + p[3] * s < 0, -1, 1)
     return 2 * sign * (p[3] * c - p[0] * s)
@@ -232,15 +237,15 @@ class Gear(Frames, MarkedConstraint):
     def residual(self, i, j, t, alpha_i, alpha_j):
         d = self.separation(i, j)
         angle_i, angle_j = self.marks
-        rolled = self.radius_i * (alpha_i - angle_i) + self.radius_j * (alpha_j - angle_j)
+        rolling = self.radius_i * (alpha_i - angle_i) + self.radius_j * (alpha_j - angle_j)
         on_i = self.axes_i.T @ i.components(d)
         on_j = self.axes_j.T @ j.components(-d)
-        return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), rolled])
+        return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), rolling])
 
     def drawn_marks(self, i, j, alpha_i, alpha_j):
         d = self.separation(i, j)
         on_i, on_j = self.axes_i.T @ i.components(d), self.axes_j.T @ j.components(-d)
-        angles = [_near(bearing(on_i[:2]), alpha_i), _near(bearing(on_j[:2]), alpha_j)]
+        angles = [_nearest_turn(bearing(on_i[:2]), alpha_i), _nearest_turn(bearing(on_j[:2]), alpha_j)]
         return angles, tuple(angles)
 
     def check(self):
@@ -251,11 +256,11 @@ class Gear(Frames, MarkedConstraint):
         super().check()
 
 
-def _near(angle, other):
-    """The angle with the number of full turns that brings it nearest to another one."""
+def _nearest_turn(angle, other):
+    """Return an angle plus the number of full turns that brings it nearest to another one."""
     return angle + 2 * jnp.pi * jnp.round((other - angle) / (2 * jnp.pi))
 
 
 def _across(d, angle):
-    """The component of d across the direction with this angle in the xy plane."""
+    """Return the component of d across the direction with this angle in the xy plane."""
     return d[1] * jnp.cos(angle) - d[0] * jnp.sin(angle)

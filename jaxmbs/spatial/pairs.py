@@ -1,10 +1,10 @@
 """Lower pairs, special cases of the total joint; after Masarati 2013.
 
-All of them say that some components of the relative position and of the relative orientation vanish. The position is that
-of point_j in the joint frame on i, less the prescribed one. The orientation is the Euler vector ε of R R₀ᵀ, the relative
-rotation of the joint frames and the transposed prescribed one. What stands in Φ is 2 sin(‖ε‖/2) ε/‖ε‖, twice the vector
-part of the Euler parameters of R R₀ᵀ: it has the same zeros as ε and the same derivative there, is a polynomial of the
-bodies' Euler parameters, and, unlike ε, has no jump where the part of ε that is free passes π.
+In all of them some components of the relative position and of the relative orientation vanish. The position is that of
+point_j in the joint frame on i, minus the prescribed one. The orientation is the Euler vector ε of R R₀ᵀ, the relative
+rotation of the joint frames times the transpose of the prescribed one. Φ has 2 sin(‖ε‖/2) ε/‖ε‖, twice the vector part of
+the Euler parameters of R R₀ᵀ: it has the same zeros as ε and the same derivative there, is a polynomial of the Euler
+parameters of the bodies, and, unlike ε, has no jump if the free part of ε passes π.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from jaxtyping import Array, Float
 from jaxmbs.element import Shared, require
 from jaxmbs.spatial.element import Frames
 
-FREE, FIXED = "free", "fixed"
+# Value of a component that is free.
+FREE = "free"
+# Value of a component that is fixed at zero.
+FIXED = "fixed"
+# Indices of all components of a position or an orientation.
 ALL = (0, 1, 2)
 
 
 def position_rows(joint: Frames, held, i, j) -> list:
-    """The held components of the position of point_j in the joint frame on i; all three in the ground frame."""
+    """Return the held components of the position of point_j in the joint frame on i; all three in the ground frame."""
     d = joint.separation(i, j)
     if held == ALL:
         return list(d)
@@ -30,21 +34,24 @@ def position_rows(joint: Frames, held, i, j) -> list:
 
 
 def orientation_rows(held, p: Float[Array, "4"]) -> list:
-    """2 e_k for the held components of the orientation with Euler parameters p."""
+    """Return 2 e_k for the held components of the orientation with Euler parameters p."""
     if held == ALL:
-        # p and −p are the same rotation: so multipliers are torques, whichever it is.
+        # p and −p are the same rotation: with this choice multipliers are torques for both.
         p = jnp.where(p[0] < 0, -p, p)
     return [2 * p[1 + k] for k in held]
 
 
 def _others(held) -> tuple[int, ...]:
+    """Return the indices of the components that are not held."""
     return tuple(k for k in ALL if k not in held)
 
 
 class LowerPair(Frames):
     """A joint that holds components of the relative position and orientation in its frame; z is its axis.
 
-    A subclass declares which: `position` and `orientation`, numbers of axes.
+    Attributes:
+        position: indices of the held components of the position.
+        orientation: indices of the held components of the orientation.
     """
 
     position: ClassVar[tuple[int, ...]]
@@ -81,16 +88,16 @@ class LowerPair(Frames):
 
 
 class Revolute(LowerPair):
-    """Hinge: Φ = (d_ij, 2 e_x, 2 e_y) with the Euler parameters e of frame j as seen from frame i. 5 equations.
+    """Hinge: Φ = (d_ij, 2 e_x, 2 e_y) with the Euler parameters e of frame j relative to frame i. 5 equations.
 
     Args:
         i, j: names of the bodies.
         point_i, point_j: a point of the axis in each body frame, the origins unless given; or a `Frame` of each body,
             which has origin and axes.
         axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
-            joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is zero where the
-            two frames coincide: with equal axes, where the bodies are parallel. The x and y axes of joint frame i are
-            those of body i, turned by the shortest rotation that takes its z axis to axis_i.
+            joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is zero if the two
+            frames coincide: with equal axes, if the bodies are parallel. The x and y axes of joint frame i are those of
+            body i, turned by the shortest rotation that takes its z axis to axis_i.
         frame_i, frame_j: instead of the axes: 3×3 matrices, whose columns are the axes of the joint frames in the body
             frames; the third is the axis of the joint; `frame_j` as `frame_i` unless given.
 
@@ -129,8 +136,9 @@ class Prismatic(LowerPair):
 
 
 class Cylindrical(LowerPair):
-    """The bodies slide along the axis and turn about it: Φ = (d_x, d_y, 2 e_x, 2 e_y) in the joint frame on i. 4
-    equations.
+    """The bodies slide along an axis and turn about it: Φ = (d_x, d_y, 2 e_x, 2 e_y). 4 equations.
+
+    The components are those in the joint frame on i.
 
     Args:
         i, j: names of the bodies.
@@ -156,8 +164,8 @@ class Cylindrical(LowerPair):
 class Spherical(LowerPair):
     """Ball and socket, two points coincide: Φ = d_ij. 3 equations.
 
-    Axes and frames only change the directions of `Reaction.components`, and where the joint coordinates show no
-    rotation.
+    Axes and frames only change the directions of `Reaction.components`, and the zero of the rotation in joint
+    coordinates.
 
     Args:
         i, j: names of the bodies.
@@ -179,8 +187,9 @@ class Spherical(LowerPair):
 
 
 class Planar(LowerPair):
-    """point_j stays in the plane through point_i across the axis, and the bodies turn about the axis only:
-    Φ = (d_z, 2 e_x, 2 e_y) in the joint frame on i. 3 equations.
+    """A body slides on a plane of the other and turns about its normal: Φ = (d_z, 2 e_x, 2 e_y). 3 equations.
+
+    The components are those in the joint frame on i; point_j stays in the plane through point_i across the axis.
 
     Args:
         i, j: names of the bodies.
@@ -224,7 +233,7 @@ class Rigid(LowerPair):
 
 
 class Free(LowerPair):
-    """No constraint: it names two bodies for formulations in relative coordinates. Φ is empty.
+    """A joint without constraints, which names two bodies for formulations in relative coordinates. Φ is empty.
 
     Its joint coordinates x, y, z are those of point_j from point_i along the axes of body i, or along those of
     `frame_i`. There is no axis to turn about or to slide along, so an axis is refused.

@@ -1,4 +1,4 @@
-"""The joint of relative coordinates: orientation angles and translations, free, fixed or known in time; after Kamman."""
+"""The joint of relative coordinates: orientation angles and translations, free, fixed or prescribed; after Kamman."""
 
 from __future__ import annotations
 
@@ -7,42 +7,40 @@ import dataclasses
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import Shared, renamed
+from jaxmbs.element import Shared, warn_renamed
 from jaxmbs.mobility import AbstractTurning
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.element import ORIGIN
 from jaxmbs.spatial.pairs import ALL, FREE, orientation_rows
-from jaxmbs.spatial.total import SixComponents, guided, value
+from jaxmbs.spatial.total import SixComponents, value, with_motions
 from jaxmbs.spatial.turning import Angles, Ball, Turn, TwoTurns
 
 
 class Zero(AbstractMotion):
-    """C(t) = 0: of a fixed component among prescribed ones."""
+    """The motion C(t) = 0, for a fixed component among prescribed ones."""
 
     def __call__(self, t):
         return jnp.zeros_like(t)
 
 
 class RelativeJoint(SixComponents):
-    """Each of the six relative coordinates of body j on body i, translations and orientation angles, is free, fixed, or
-    prescribed as a function of time; Kamman, Equations of Motion for Multibody Systems with Inter-Body Joint
-    Constraints.
+    """A joint with six relative coordinates, translations and orientation angles, each free, fixed or prescribed in time.
 
-    This covers hinges about any axis of the frame; universal joints, in which any two of the three angles are free and
-    the third is held at any value; and sliding, cylindrical, spherical, rigid and free joints. The angles turn the
-    joint frame on j as seen from that on i: R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new y, then about
-    the new z.
+    Kamman, Equations of Motion for Multibody Systems with Inter-Body Joint Constraints. This covers hinges about any
+    axis of the frame; universal joints, in which any two of the three angles are free and the third is held at any
+    value; and sliding, cylindrical, spherical, rigid and free joints. The angles give the rotation of the joint frame
+    on j relative to that on i: R = R₁(θ₁) R₂(θ₂) R₃(θ₃), first about x, then about the new y, then about the new z.
 
-    Φ = (F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t) for the held translations, then for the held angles with values c(t))
+    Φ has F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t) for the held translations, then for the held angles with values c(t):
 
     - all held: twice the vector part of the Euler parameters of R (R₁R₂R₃)ᵀ at c;
-    - all but θ_k: where Φ = 0, P₋ᵀ R P₊ᵀ is a rotation about axis k. The equations are twice the vector part of its
+    - all except θ_k: if Φ = 0, P₋ᵀ R P₊ᵀ is a rotation about axis k. The equations are twice the vector part of its
       Euler parameters, of which only the two components perpendicular to axis k are taken. P₋ and P₊ are the products
       of the known rotations before and after it;
     - one held: sin(θ₁ − c₁) cos θ₂ if it is θ₁, sin θ₂ − sin c₂ if it is θ₂, cos θ₂ sin(θ₃ − c₃) if it is θ₃.
 
-    The free angles may turn as far as they like. The only singular case is a joint whose single held angle is θ₂, with
+    The free angles may turn without limit. The only singular case is a joint whose single held angle is θ₂, with
     cos c₂ = 0: axes one and three are then parallel. The multipliers of translations are the components of the force on
     body j in the joint frame on i. Those of three held angles are the components of the torque about point_j. That of
     one held angle is its generalized torque, the torque about its axis, divided by cos θ₂. For a prescribed component
@@ -83,10 +81,10 @@ class RelativeJoint(SixComponents):
         angles=None,
     ):
         if translations is not None:
-            renamed("translations", "position")
+            warn_renamed("translations", "position")
             position = translations
         if angles is not None:
-            renamed("angles", "orientation")
+            warn_renamed("angles", "orientation")
             orientation = angles
         frames = {"axis_i": axis_i, "axis_j": axis_j, "frame_i": frame_i, "frame_j": frame_j}
         super().__init__(i, j, point_i, point_j, position, orientation, **frames)
@@ -94,13 +92,13 @@ class RelativeJoint(SixComponents):
     @property
     def translations(self) -> tuple[AbstractMotion | None, ...]:
         """Deprecated: `position`."""
-        renamed("translations", "position")
+        warn_renamed("translations", "position")
         return self.position
 
     @property
     def angles(self) -> tuple[AbstractMotion | None, ...]:
         """Deprecated: `orientation`."""
-        renamed("angles", "orientation")
+        warn_renamed("angles", "orientation")
         return self.orientation
 
     def turn_rows(self, p, t):
@@ -115,17 +113,18 @@ class RelativeJoint(SixComponents):
             p = rotation.product(p, rotation.inverse(self._known(after, t, p.dtype)))
         if len(free) == 1:
             return orientation_rows(held, p)
-        # What is left is R₂R₃, R₁R₂R₃ or R₁R₂.
+        # The remaining rotation is R₂R₃, R₁R₂R₃ or R₁R₂.
         (k,), a = held, rotation.matrix(p)
         if k == 1:
             return [a[0, 2] - jnp.sin(value(self.orientation[1], t))]
         return [-a[1, 2] if k == 0 else -a[0, 1]]
 
     def _any_driven(self, angles) -> bool:
+        """Return True if one of these angles is prescribed."""
         return any(self.orientation[k] is not None for k in angles)
 
     def _known(self, angles, t, dtype) -> Float[Array, "4"]:
-        """The product of the rotations by some held angles."""
+        """Return the product of the rotations by some held angles."""
         p = rotation.identity(dtype)
         for k in angles:
             if self.orientation[k] is not None:
@@ -142,11 +141,11 @@ class RelativeJoint(SixComponents):
         mobility = self.mobility_along(self.sliding, ())
         if turning is not None:
             mobility = dataclasses.replace(mobility, turning=turning, held=None)
-        return guided(mobility, [*(self.position[k] for k in self.sliding), *motions])
+        return with_motions(mobility, [*(self.position[k] for k in self.sliding), *motions])
 
     @property
     def _turning(self) -> tuple[AbstractTurning | None, list[AbstractMotion | None]]:
-        """The rotation, and motions of its coordinates."""
+        """The rotation, and the motions of its coordinates, None for free ones."""
         free, driven, axes = self.free_turns, self.driven_turns, self.axes_i
         turns = free + driven
         if not turns:
@@ -163,7 +162,7 @@ class RelativeJoint(SixComponents):
     def shared(self):
         pinned = all(self.held[:3]) and not self.sliding
         free = self.free_turns
-        # What turns about one axis has it in common; what does not turn at all, any.
+        # Bodies that turn about one axis share it; bodies that do not turn share every axis.
         aligned = len(free) < 2 and not self.driven_turns
         axis, start = free[0] if free else 2, sum(self.held[:3])
         implied = [*range(start * pinned), *range(start, start + 2 * aligned)]

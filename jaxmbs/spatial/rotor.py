@@ -24,7 +24,7 @@ class Rotor(Body):
     Args:
         inertia: J, positive.
         axis: n, of any length, in the body frame; z unless given.
-        mass: at the origin, which lies on the axis. A plain 0, as it is unless given, is part of the structure.
+        mass: at the origin, which lies on the axis. A plain 0, the default, is part of the structure.
         frames: further frames by name, for joints; see `Frame`.
 
     Examples:

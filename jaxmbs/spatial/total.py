@@ -1,6 +1,4 @@
-"""The total joint, of which every component is free, fixed or prescribed; after Masarati 2013. What stands in Φ: see
-`pairs`.
-"""
+"""The total joint, with components that are free, fixed or prescribed; after Masarati 2013. For its Φ see `pairs`."""
 
 from __future__ import annotations
 
@@ -21,15 +19,16 @@ from jaxmbs.spatial.pairs import ALL, FIXED, FREE, orientation_rows
 
 
 class SixComponents(Frames):
-    """A joint of which each component of the relative position, and each of the relative orientation, is free, fixed at
-    zero, or prescribed as a function of time.
+    """A joint with six components of relative position and orientation, each free, fixed at zero, or prescribed in time.
 
-    A subclass says what the components of the orientation are, and what Φ says about them.
+    A subclass defines the components of the orientation, and their rows of Φ.
 
     Attributes:
-        position, orientation: the motions of the components; None for what is free or fixed.
-        held: for each of the six whether it is not free.
-        lengths: how many components were given of each field. wrong: those that are none, for the check to name them.
+        position: motions of the components; None for components that are free or fixed.
+        orientation: the same for the orientation.
+        held: (6,), True for components that are fixed or prescribed.
+        lengths: numbers of components that were given for position and orientation, for `check`.
+        wrong: texts about components with an invalid value, for `check`.
     """
 
     position: tuple[AbstractMotion | None, ...]
@@ -68,7 +67,7 @@ class SixComponents(Frames):
         )
 
     def arguments(self) -> dict[str, tuple]:
-        """The components as they were given: "free", "fixed" or a motion."""
+        """Return the arguments of the components: "free", "fixed" or a motion."""
         held = iter(self.held)
         return {
             name: tuple(
@@ -80,27 +79,27 @@ class SixComponents(Frames):
 
     @property
     def given_frames(self):
-        # Components are those of the joint frames, whichever way these were given.
+        # Components refer to the joint frames, also if these were given by axes.
         return self.frame_parameters
 
     @property
     def rows(self) -> int:
-        """The number of components that are not free."""
+        """Number of components that are not free."""
         return sum(self.held)
 
     @property
     def free_turns(self) -> tuple[int, ...]:
-        """Numbers of the components of the orientation that are free."""
+        """Indices of the free components of the orientation."""
         return tuple(k for k in ALL if not self.held[3 + k])
 
     @property
     def driven_turns(self) -> tuple[int, ...]:
-        """Numbers of those that are prescribed."""
+        """Indices of the prescribed components of the orientation."""
         return tuple(k for k in ALL if self.orientation[k] is not None)
 
     @property
     def sliding(self) -> tuple[int, ...]:
-        """Numbers of the components of the position that are free or prescribed."""
+        """Indices of the components of the position that are free or prescribed."""
         return tuple(k for k in ALL if not self.held[k] or self.position[k] is not None)
 
     def residual(self, i, j, t):
@@ -114,7 +113,7 @@ class SixComponents(Frames):
 
     @abc.abstractmethod
     def turn_rows(self, p: Float[Array, "4"], t) -> list:
-        """Φ for the held components of the orientation with Euler parameters p."""
+        """Return the rows of Φ for the held components of the orientation with Euler parameters p."""
 
     def check(self):
         for name, count in zip(("position", "orientation"), self.lengths, strict=True):
@@ -125,13 +124,13 @@ class SixComponents(Frames):
 
 
 class TotalJoint(SixComponents):
-    """Each of the six components of relative position and relative orientation is free, fixed, or prescribed as a
-    function of time; Masarati 2013. For angles in place of the Euler vector see `RelativeJoint`.
+    """A joint with six components of relative position and orientation, each free, fixed or prescribed; Masarati 2013.
 
-    Φ = (the held components of F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t), those of 2 sin(‖ε‖/2) ε/‖ε‖). A component is held if
-    it is fixed or prescribed. F_i is the joint frame on body i, A_i the rotation matrix of body i, x₀ the prescribed
-    position. ε is the Euler vector (axis times angle) of R R₀ᵀ. R is the rotation of the frame on j as seen from the
-    frame on i, and R₀ = exp θ₀(t) the prescribed one.
+    For angles in place of the Euler vector see `RelativeJoint`. Φ has the held components of
+    F_iᵀA_iᵀ(r_j^P − r_i^P) − x₀(t), then those of 2 sin(‖ε‖/2) ε/‖ε‖. A component is held if it is fixed or prescribed.
+    F_i is the joint frame on body i, A_i the rotation matrix of body i, x₀ the prescribed position. ε is the Euler vector
+    (axis times angle) of R R₀ᵀ. R is the rotation of the frame on j relative to the frame on i, and R₀ = exp θ₀(t) the
+    prescribed one.
 
     The multipliers are components in the joint frame on i: of the force on body j and, if all three orientations are
     held, of the torque on body j about point_j.
@@ -142,8 +141,8 @@ class TotalJoint(SixComponents):
             and axes.
         position: of point_j from point_i, in the joint frame on i: for each component "free", "fixed" (at zero) or a
             motion.
-        orientation: likewise for the Euler vector θ₀ of the frame on j as seen from the frame on i. A free component
-            counts as zero in θ₀.
+        orientation: likewise for the Euler vector θ₀ of the frame on j relative to the frame on i. A free component is
+            zero in θ₀.
         axis_i, axis_j: instead of the frames, only the z axes of the joint frames; see `Revolute`.
         frame_i, frame_j: 3×3 matrices, whose columns are the axes of the joint frames in the body frames; `frame_j` as
             `frame_i` unless given.
@@ -157,8 +156,10 @@ class TotalJoint(SixComponents):
 
     @property
     def _turning(self) -> tuple[int, ...] | None:
-        """Numbers of the components of the orientation that turn, free or driven; None where these are not coordinates of
-        a tree: a rotation about a driven axis of what turns freely about another one."""
+        """Indices of the components of the orientation that change, all free or all prescribed; None for other cases.
+
+        Three prescribed components, or prescribed and free ones together, cannot be coordinates in a tree.
+        """
         driven, free = self.driven_turns, self.free_turns
         return None if driven and (free or len(driven) > 2) else free or driven
 
@@ -173,14 +174,14 @@ class TotalJoint(SixComponents):
         mobility = self.mobility_along(self.sliding, turning)
         # Euler parameters, of a free rotation, are never prescribed.
         turns = [self.orientation[k] for k in turning] if len(turning) < 3 else []
-        return guided(mobility, [*(self.position[k] for k in self.sliding), *turns])
+        return with_motions(mobility, [*(self.position[k] for k in self.sliding), *turns])
 
     def turn_rows(self, p, t):
         held = tuple(k for k in ALL if self.held[3 + k])
         return orientation_rows(held, self._error(p, t))
 
     def _error(self, p, t) -> Float[Array, "4"]:
-        """Euler parameters of R R₀ᵀ."""
+        """Return Euler parameters of R R₀ᵀ."""
         driven = self.driven_turns
         if not driven:
             return p
@@ -192,24 +193,28 @@ class TotalJoint(SixComponents):
 
 
 def value(motion: AbstractMotion | None, t) -> Float[Array, ""]:
-    """That of a held component: zero if nothing prescribes it."""
+    """Return the value of a held component: zero for a fixed one, with None for its motion."""
     return jnp.zeros_like(t) if motion is None else motion(t)
 
 
-def guided(mobility: Mobility, motions: Sequence[AbstractMotion | None]) -> Mobility:
-    """A mobility with its coordinates prescribed by motions, where these are not None."""
+def with_motions(mobility: Mobility, motions: Sequence[AbstractMotion | None]) -> Mobility:
+    """Return a mobility with its coordinates prescribed by the motions that are not None."""
     for k, motion in enumerate(motions):
         if motion is not None:
-            mobility = mobility.guided(k, motion)
+            mobility = mobility.with_motion(k, motion)
     return mobility
 
 
 def euler_vector(joint: Frames, i: Pose, j: Pose) -> Float[Array, "3"]:
-    """The Euler vector of the joint frame on j as seen from that on i, with 0 ≤ φ ≤ π.
+    """Return the Euler vector of the joint frame on j relative to that on i, with an angle of 0 to π.
 
     Args:
         joint: a joint with frames, such as a `TotalJoint`.
-        i, j: poses of the two bodies.
+        i: pose of the first body.
+        j: pose of the second body.
+
+    Returns:
+        (3,), in radians.
 
     Examples:
         >>> i, j = (spatial.Body.pose(spatial.coordinates(rotated=vector)) for vector in ((0, 0, 0), (0, 0.5, 0)))

@@ -14,14 +14,15 @@ from jaxmbs.numerics import rotation
 from jaxmbs.numerics.rotation import cross
 from jaxmbs.numerics.space import Constants, Manifold
 
-# Orientation angles count as singular where they would become so within the first number of steps, straight ahead; and, for
-# bodies that pass by, where the third axis is within the second number of steps of the first. A body that passes farther
-# away is resolved by its steps.
-MAX_STEPS_AHEAD, MAX_STEPS_BESIDE = 8, 2
+# Orientation angles count as singular if the singular position is at most this many steps away at the present rates.
+MAX_STEPS_AHEAD = 8
+# They also count as singular if a body passes the singular position at a distance of at most this many steps. A body that
+# passes farther away is resolved by its steps.
+MAX_STEPS_BESIDE = 2
 
 
 class Rotations(Manifold):
-    """Coordinates p with velocities ω in the frame that turns: ṗ = ½ p ∘ (0, ω)."""
+    """Euler parameters p with velocities ω in the frame that turns: ṗ = ½ p ∘ (0, ω)."""
 
     @staticmethod
     def rate(q, v):
@@ -56,10 +57,10 @@ class SpatialTurning(AbstractTurning):
 
 
 class Turn(SpatialTurning):
-    """By an angle φ about a unit vector of body i.
+    """A rotation by an angle φ about an axis of body i.
 
     Args:
-        axis: the vector.
+        axis: (3,), unit vector.
     """
 
     axis: Array
@@ -77,19 +78,20 @@ class Turn(SpatialTurning):
     def drift(self, rho, w):
         return jnp.zeros(3, w.dtype)
 
-    def measured(self, rotation):
+    def coordinates_of(self, rotation):
         along = rotation[1:] @ self.axis
         return jnp.arctan2(2 * along * rotation[0], rotation[0] ** 2 - along**2)[None]
 
-    def measured_twice(self, rotation):
+    def signed_coordinates_of(self, rotation):
         return 2 * jnp.arctan2(rotation[1:] @ self.axis, rotation[0])[None]
 
 
 class TwoTurns(SpatialTurning):
-    """By α about a unit vector of body i, then by β about another one, perpendicular to it, that has been turned along.
+    """A rotation by α about an axis of body i, then by β about another axis, perpendicular to it, that turns with α.
 
     Args:
-        first, second: the vectors.
+        first: (3,), unit vector of the first axis.
+        second: (3,), unit vector of the second axis, for α = 0.
     """
 
     first: Array
@@ -106,24 +108,24 @@ class TwoTurns(SpatialTurning):
         turned = jnp.cos(rho[0]) * self.second + jnp.sin(rho[0]) * cross(self.first, self.second)
         return jnp.stack([self.first, turned], axis=1)
 
-    def measured(self, p):
-        # The second axis as it is after both turns, and the first as it is seen after them.
+    def coordinates_of(self, p):
+        # The second axis after both turns, and the components of the first one in the turned frame.
         a, third = rotation.matrix(p), cross(self.first, self.second)
         second, first = a @ self.second, a.T @ self.first
         alpha = jnp.arctan2(third @ second, self.second @ second)
         return jnp.stack([alpha, jnp.arctan2(third @ first, self.first @ first)])
 
-    def measured_twice(self, p):
-        angles = self.measured(p)
+    def signed_coordinates_of(self, p):
+        angles = self.coordinates_of(p)
         opposite = self.rotation(angles) @ p < 0
         return angles.at[0].add(jnp.where(opposite, jnp.where(angles[0] > 0, -2, 2) * jnp.pi, 0))
 
 
 class Bend(SpatialTurning):
-    """By an Euler vector across a unit vector: components a and b along two others of body i.
+    """A rotation by an Euler vector with two components, along two axes of body i.
 
     Args:
-        across: (3, 2), its columns are these two.
+        across: (3, 2), its columns are the unit vectors of the axes.
     """
 
     across: Array
@@ -137,12 +139,12 @@ class Bend(SpatialTurning):
     def axes(self, rho):
         return rotation.gamma(self.across @ rho) @ self.across
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         return self.across.T @ rotation.log(p)
 
 
 class Ball(AbstractTurning):
-    """Any rotation: Euler parameters, with the relative angular velocity in the frame that turns."""
+    """An arbitrary rotation by Euler parameters, with the relative angular velocity in the frame that turns."""
 
     coordinates: ClassVar[tuple[str, ...]] = ("e0", "e1", "e2", "e3")
     velocities: ClassVar[tuple[str, ...]] = ("wx", "wy", "wz")
@@ -158,7 +160,7 @@ class Ball(AbstractTurning):
     def drift(self, rho, w):
         return jnp.zeros(3, w.dtype)
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         return p
 
     @property
@@ -167,13 +169,14 @@ class Ball(AbstractTurning):
 
 
 class Angles(SpatialTurning):
-    """By body-fixed angles 1-2-3 of a frame: first about its x axis, then about the new y, then about the new z. They are
-    singular where cos θ₂ = 0: axes one and three are parallel there.
+    """A rotation by body-fixed angles 1-2-3 of a frame: about its x axis, then the new y, then the new z axis.
+
+    They are singular if cos θ₂ = 0: axes one and three are parallel then.
 
     Args:
         frame: Euler parameters of the frame in body i; None for the axes of body i.
-        signed: which angle goes on by a turn where Euler parameters have the other sign.
-        known: which angles are prescribed.
+        signed: index of the angle that gets a full turn more if Euler parameters have the other sign.
+        known: indices of prescribed angles.
     """
 
     frame: Array | None = None
@@ -185,6 +188,7 @@ class Angles(SpatialTurning):
     wraps: ClassVar[bool] = True
 
     def _axes(self, dtype):
+        """Return the axes of the frame in body i, as columns."""
         return jnp.eye(3, dtype=dtype) if self.frame is None else rotation.matrix(self.frame)
 
     def rotation(self, rho):
@@ -196,25 +200,25 @@ class Angles(SpatialTurning):
         (s1, s2), (c1, c2) = jnp.sin(rho[:2]), jnp.cos(rho[:2])
         zero, one = jnp.zeros_like(s1), jnp.ones_like(s1)
         rows = (one, zero, s2), (zero, c1, -s1 * c2), (zero, s1, c1 * c2)
-        seen = jnp.stack([jnp.stack(row) for row in rows])
-        return seen if self.frame is None else self._axes(rho.dtype) @ seen
+        in_frame = jnp.stack([jnp.stack(row) for row in rows])
+        return in_frame if self.frame is None else self._axes(rho.dtype) @ in_frame
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         if self.frame is not None:
             p = rotation.product(rotation.product(rotation.inverse(self.frame), p), self.frame)
         return rotation.to_angles(p)
 
-    def measured_twice(self, p):
-        return self._with_sign(self.measured(p), p)
+    def signed_coordinates_of(self, p):
+        return self._with_sign(self.coordinates_of(p), p)
 
     def _with_sign(self, angles, p):
-        """Angles with the sign of p: one of them goes on by a turn."""
+        """Return angles with the sign of p: one of them gets a full turn more if the sign is the other one."""
         opposite = self.rotation(angles) @ p < 0
         turn = jnp.where(opposite, jnp.where(angles[self.signed] > 0, -2, 2) * jnp.pi, 0)
         return angles.at[self.signed].add(turn.astype(angles.dtype))
 
-    def settled(self, rho, p):
-        """Angles that are not known from what those leave of the rotation: at any θ₂."""
+    def with_sign_of(self, rho, p):
+        """Return angles of which the unknown ones are computed from the rotation and the prescribed ones, at any θ₂."""
         free = [k for k in range(3) if k not in self.known]
         if len(free) in (0, 3):
             return rho
@@ -227,7 +231,7 @@ class Angles(SpatialTurning):
             rest = rotation.product(rest, rotation.about(k, -rho[k]))
         if len(free) == 1:
             return rho.at[free[0]].set(2 * jnp.arctan2(rest[1 + free[0]], rest[0]))
-        # What is left is R₂R₃, R₁R₂R₃ or R₁R₂.
+        # The remaining rotation is R₂R₃, R₁R₂R₃ or R₁R₂.
         a = rotation.matrix(rest)
         if self.known == (0,):
             pair = jnp.arctan2(a[0, 2], a[2, 2]), jnp.arctan2(a[1, 0], a[1, 1])
@@ -239,7 +243,7 @@ class Angles(SpatialTurning):
         return self._with_sign(rho.at[np.array(free)].set(jnp.stack(pair)), p)
 
     def singular(self, rho, w, h):
-        # Nothing has to tell angles one and three from each other where one of them is known.
+        # If one of the angles one and three is prescribed, the other one is unique.
         if {0, 2} & set(self.known):
             return None
         cosine = jnp.cos(rho[1])
@@ -249,7 +253,7 @@ class Angles(SpatialTurning):
 
 
 class Signed(AbstractTurning):
-    """By prescribed angles, Euler parameters of one sign or the other, which never changes.
+    """A rotation by prescribed angles, with a constant sign of the Euler parameters as a further coordinate.
 
     Args:
         turning: the rotation.
@@ -276,10 +280,10 @@ class Signed(AbstractTurning):
     def drift(self, rho, w):
         return self.turning.drift(rho[:-1], w)
 
-    def measured(self, rotation):
-        return jnp.append(self.turning.measured(rotation), jnp.ones((), rotation.dtype))
+    def coordinates_of(self, rotation):
+        return jnp.append(self.turning.coordinates_of(rotation), jnp.ones((), rotation.dtype))
 
-    def settled(self, rho, rotation):
+    def with_sign_of(self, rho, rotation):
         opposite = self.turning.rotation(rho[:-1]) @ rotation < 0
         return rho.at[-1].set(jnp.where(opposite, -1, 1).astype(rho.dtype))
 
@@ -292,7 +296,7 @@ class Signed(AbstractTurning):
 
 
 class Sign(AbstractTurning):
-    """None, but by Euler parameters of one sign or the other, which never changes."""
+    """No rotation, with a constant sign of the Euler parameters as the only coordinate."""
 
     coordinates: ClassVar[tuple[str, ...]] = ("e0",)
     velocities: ClassVar[tuple[str, ...]] = ()
@@ -307,7 +311,7 @@ class Sign(AbstractTurning):
     def drift(self, rho, w):
         return jnp.zeros(3, rho.dtype)
 
-    def measured(self, p):
+    def coordinates_of(self, p):
         return jnp.where(p[:1] < 0, -1, 1).astype(p.dtype)
 
     @property
@@ -316,10 +320,7 @@ class Sign(AbstractTurning):
 
 
 def free_turning(axes, free: tuple[int, ...]) -> AbstractTurning | None:
-    """The rotation by those components of an Euler vector along some axes that are free.
-
-    axes: (3, 3), as columns.
-    """
+    """Return the rotation by the free components of an Euler vector along the columns of `axes` (3, 3); None for none."""
     if len(free) == 1:
         return Turn(axes[:, free[0]])
     if len(free) == 2:
@@ -328,4 +329,5 @@ def free_turning(axes, free: tuple[int, ...]) -> AbstractTurning | None:
 
 
 def _about(axis, angle):
+    """Return Euler parameters of a rotation about a unit vector."""
     return jnp.append(jnp.cos(angle / 2), jnp.sin(angle / 2) * axis)

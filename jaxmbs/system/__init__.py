@@ -1,1 +1,1 @@
-"""The mechanism and what is assembled over all of its elements."""
+"""The mechanism, and quantities assembled over all of its elements."""

@@ -1,4 +1,4 @@
-"""What failed: which samples, when, which constraints gape, how singular Φ_q is there, and the nearest lock-up."""
+"""Explanations of failures: samples, times, gaps by constraint, singular values of Φ_q, and the nearest lock-up."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from jaxtyping import Float
 
 from jaxmbs.numerics.results import AnalysisError, Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
+from jaxmbs.system.broadcast_tree import BroadcastTree
 from jaxmbs.system.equations import constraint_jacobian, constraints, velocity_rhs
-from jaxmbs.system.kept import Kept
 from jaxmbs.system.mechanism import Mechanism
 
-# Failed samples of a batch that are described, and constraints and singular values named for each.
-MAX_SAMPLES, MAX_NAMED = 3, 3
-# A gap that is this small beside the largest one is not worth a word.
-ROUNDING = 1e-6
+# Number of failed samples of a batch that are described.
+MAX_SAMPLES = 3
+# Number of constraints, and of singular values, that are shown for each of them.
+MAX_SHOWN = 3
+# Gaps below this fraction of the largest one are not shown.
+MIN_SHOWN_GAP = 1e-6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +28,12 @@ class Failure:
     """A sample that failed.
 
     Attributes:
-        sample: its place in the batch, () of a single one.
+        sample: its index in the batch, () for a single one.
         status: see `Status`.
-        time: the first one at which it failed.
-        reached: the last one at which all was well, None if there is none.
-        gaps: the largest |Φ| of each constraint and driver at `time`, in the configuration that is shown there; the
-            worst first, in units of the mechanism.
+        time: the first time at which it failed.
+        reached: the last time before that; None if it failed at the first time.
+        gaps: the largest |Φ| of each constraint and driver in the configuration at `time`; the worst first, in units of
+            the mechanism.
         singular_values: of Φ_q there with its rows scaled to unit length, in descending order, as in `diagnose`.
         lock_up: time of the nearest lock-up by the fold estimate t + |v| / (2 |a|) from the last good state; None if it
             is not on the way to `time`.
@@ -67,10 +69,10 @@ class Failure:
             parts.append("friction and the reactions that it depends on have no common solution: Painlevé's paradox")
         if self.gaps:
             largest = max(self.gaps.values())
-            worst = [f"{name!r} {gap:.3g}" for name, gap in self.gaps.items() if gap > ROUNDING * largest]
-            parts.append(f"largest gaps: {', '.join(worst[:MAX_NAMED]) or 'none'}")
+            worst = [f"{name!r} {gap:.3g}" for name, gap in self.gaps.items() if gap > MIN_SHOWN_GAP * largest]
+            parts.append(f"largest gaps: {', '.join(worst[:MAX_SHOWN]) or 'none'}")
         if self.singular_values.size:
-            smallest = [f"{x:.3g}" for x in self.singular_values[-MAX_NAMED:]]
+            smallest = [f"{x:.3g}" for x in self.singular_values[-MAX_SHOWN:]]
             parts.append(
                 f"smallest singular values of Φ_q: {', '.join(smallest)}; largest: {self.singular_values[0]:.3g}"
             )
@@ -81,12 +83,12 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True)
 class Failures:
-    """What failed; print it. It counts as false where nothing did.
+    """Failed samples of a result; print it. It is false if nothing failed.
 
     Attributes:
-        samples: how many there are.
-        counts: how many of them failed, by their first bad status.
-        first: the first of those that failed, three at most.
+        samples: number of samples.
+        counts: number of failed samples, by their first bad status.
+        first: the first failed samples, three at most.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, 1.0]), guess)
@@ -114,15 +116,15 @@ class Failures:
         return "\n".join(lines)
 
     def throw(self, what: str) -> None:
-        """Raise `AnalysisError` if anything failed; `what` starts the message, and where to read more ends it."""
+        """Raise `AnalysisError` if anything failed. The message begins with `what`, the name of the analysis."""
         if self:
             names = [status.name for status in self.counts]
             page = f"what to do: docs/troubleshooting.md#{names[0].lower()}"
             raise AnalysisError(f"{what}: {', '.join(names)}\n{self}\n{page}")
 
 
-def failures(t, q, v, a, status, kept: Kept | None) -> Failures:
-    """Failures of arrays with the axes (*batch, T)."""
+def failures(t, q, v, a, status, mechanism: BroadcastTree | None) -> Failures:
+    """Return the failures of a motion whose arrays have the leading axes (*batch, T)."""
     if any(isinstance(x, jax.core.Tracer) for x in (t, q, status)):
         raise ValueError("failures are explained outside jit, vmap and grad only; inside, read `.status`")
     t, q, v, a, status = (np.asarray(x) for x in (t, q, v, a, status))
@@ -137,16 +139,16 @@ def failures(t, q, v, a, status, kept: Kept | None) -> Failures:
             reached = None if row == 0 else float(t[(*sample, row - 1)])
             failure = Failure(sample, code, float(t[(*sample, row)]), reached)
             at = lambda x, k, sample=sample: x[(*sample, k)]
-            mech = None if kept is None else kept.known((*sample, row))
+            mech = None if mechanism is None else mechanism.at_index((*sample, row))
             if mech is not None:
                 before = None if row == 0 else (at(v, row - 1), at(a, row - 1))
-                failure = _looked_at(failure, mech, at(q, row), before)
+                failure = _with_gaps(failure, mech, at(q, row), before)
             first.append(failure)
     return Failures(int(np.prod(status.shape[:-1], dtype=int)), counts, tuple(first))
 
 
-def _looked_at(failure: Failure, mech: Mechanism, q, before) -> Failure:
-    """A failure with what the equations say in the configuration q."""
+def _with_gaps(failure: Failure, mech: Mechanism, q, before) -> Failure:
+    """Return a failure with the gaps and singular values at q, and the lock-up estimated from (v, a) `before`."""
     elements = {**mech.constraints, **mech.drivers}
     not_finite = tuple(name for name, element in elements.items() if not _finite(jax.tree.leaves(element)))
     if not_finite or not np.isfinite(failure.time) or not elements:
@@ -166,14 +168,16 @@ def _looked_at(failure: Failure, mech: Mechanism, q, before) -> Failure:
         failure,
         gaps={name: float(np.max(gaps[slices[name]], initial=0)) for name in worst},
         singular_values=np.linalg.svd(matrix / np.where(lengths > 0, lengths, 1)[:, None], compute_uv=False),
-        # Only where the constraints decide the motion: what ends a free one early, such as too few steps, is not a lock-up.
+        # Only if the constraints determine the motion: a free one that ends early, by too few steps say, has no lock-up.
         lock_up=None if before is None or len(matrix) < matrix.shape[1] else _lock_up(failure, units, *before),
     )
 
 
 def _lock_up(failure: Failure, units: Units, v, a) -> float | None:
-    """Where coordinates go as √(t* − t), their rates as its derivative, so that t* − t = |v| / (2 |a|), forwards if rates
-    grow."""
+    """Return the time t* of a lock-up, near which coordinates change as √(t* − t): t* − t = |v| / (2 |a|).
+
+    None if it is not between the last good time and that of the failure.
+    """
     if failure.status not in (Status.LOCKED_UP, Status.NOT_CONVERGED) or failure.reached is None:
         return None
     v, a = (x / np.asarray(units.vector) for x in (v, a))
@@ -185,6 +189,6 @@ def _lock_up(failure: Failure, units: Units, v, a) -> float | None:
 
 
 def _finite(leaves: Iterable) -> bool:
-    """Whether all real numbers among some leaves are finite."""
+    """Return True if all real numbers among some leaves are finite."""
     kinds = ((leaf, getattr(getattr(leaf, "dtype", None), "kind", "")) for leaf in leaves)
     return all(np.all(np.isfinite(leaf)) for leaf, kind in kinds if kind == "f")

@@ -1,4 +1,4 @@
-"""Where everything is: which entries of q belong to which body, which rows of Φ to which constraint."""
+"""The layout of a mechanism: the entries of q and v of each body, and the rows of Φ of each constraint."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ import numpy as np
 
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.element import unknown as unknown
-from jaxmbs.numerics.space import Flat, Space
+from jaxmbs.numerics.space import Flat, PartwiseSpace
 
 
 def _slices(names, sizes, start=0) -> dict[str, slice]:
+    """Return consecutive slices of these sizes by name."""
     ends = list(accumulate(sizes, initial=start))
     return {name: slice(a, b) for name, a, b in zip(names, ends[:-1], ends[1:], strict=True)}
 
 
 def _index(kind: str, name: str, names: tuple[str, ...]) -> int:
+    """Return the index of a name, or raise `ValueError` with the names of this kind."""
     if name not in names:
         raise ValueError(unknown(kind, name, names))
     return names.index(name)
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout(Space):
-    """The static structure of a mechanism: hashable, without numbers. It is the space of its configurations as well.
+class Layout(PartwiseSpace):
+    """The static structure of a mechanism, hashable and without numbers; also the space of its configurations.
 
     Attributes:
         bodies: names and types of the bodies, in the order of their coordinates in q.
@@ -43,12 +45,12 @@ class Layout(Space):
 
     @cached_property
     def body_slices(self) -> dict[str, slice]:
-        """Entries of q for each body."""
+        """Entries of q of each body."""
         return _slices([name for name, _ in self.bodies], [len(kind.coordinates) for _, kind in self.bodies])
 
     @cached_property
     def velocity_slices(self) -> dict[str, slice]:
-        """Entries of v for each body."""
+        """Entries of v of each body."""
         return _slices([name for name, _ in self.bodies], [len(kind.velocities) for _, kind in self.bodies])
 
     @cached_property
@@ -58,12 +60,12 @@ class Layout(Space):
 
     @cached_property
     def extra_slices(self) -> dict[str, slice]:
-        """Entries of q for the extra coordinates of each constraint that has any; they follow the bodies."""
+        """Entries of q of the extra coordinates of each constraint that has any; they follow the bodies."""
         return self._extra_slices(sum(len(kind.coordinates) for _, kind in self.bodies))
 
     @cached_property
     def extra_velocity_slices(self) -> dict[str, slice]:
-        """The same for v."""
+        """Entries of v of the extra coordinates of each constraint that has any."""
         return self._extra_slices(sum(len(kind.velocities) for _, kind in self.bodies))
 
     def _extra_slices(self, start: int) -> dict[str, slice]:
@@ -72,32 +74,32 @@ class Layout(Space):
 
     @cached_property
     def row_slices(self) -> dict[str, slice]:
-        """Rows of Φ for each constraint and driver."""
+        """Rows of Φ of each constraint and driver."""
         elements = self.constraints + self.drivers
         return _slices([name for name, *_ in elements], [rows for _, rows, _ in elements])
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the entries of q: "crank.x", …, then "cam.alpha_i", …"""
+        """Names of the entries of q: those of bodies, such as "crank.x", then extra ones, such as "cam.alpha_i"."""
         of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.coordinates]
         extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
         return tuple(of_bodies + extra)
 
     @cached_property
     def velocities(self) -> tuple[str, ...]:
-        """Names of the entries of v, as those of q."""
+        """Names of the entries of v, such as "crank.phi" or "rod.wx", in the order of q."""
         of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.velocities]
         extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
         return tuple(of_bodies + extra)
 
     @cached_property
     def row_owners(self) -> tuple[str, ...]:
-        """For each row of Φ the name of its constraint or driver."""
+        """Name of the constraint or driver of each row of Φ."""
         return tuple(name for name, rows, _ in self.constraints + self.drivers for _ in range(rows))
 
     @cached_property
     def angular(self) -> np.ndarray:
-        """For each entry of v whether it is the rate of an angle, or else of a length."""
+        """(m,), True for each entry of v that is the rate of an angle, False for that of a length."""
         of_bodies = [angular for _, kind in self.bodies for angular in kind.angular]
         return np.array(of_bodies + [True] * (len(self.velocities) - len(of_bodies)))
 
@@ -118,25 +120,30 @@ class Layout(Space):
 
     @property
     def kinematic_rows(self) -> int:
-        """Number of rows of Φ that are not drivers'."""
+        """Number of rows of Φ of the constraints, without the drivers."""
         return sum(rows for _, rows, _ in self.constraints)
 
     @property
     def driver_rows(self) -> int:
-        """Number of rows of Φ that are drivers'."""
+        """Number of rows of Φ of the drivers."""
         return sum(rows for _, rows, _ in self.drivers)
 
     def index(self, coordinate: str) -> int:
-        """The place of a coordinate, such as "crank.phi", in q."""
+        """Return the index in q of a coordinate, such as "crank.phi"."""
         return _index("coordinate", coordinate, self.coordinates)
 
     def velocity_index(self, velocity: str) -> int:
-        """The place of a velocity, such as "crank.phi" or "rod.wx", in v."""
+        """Return the index in v of a velocity, such as "crank.phi" or "rod.wx"."""
         return _index("coordinate", velocity, self.velocities)
 
     def entries(self, name: str, *, velocities: bool = False) -> tuple[slice, tuple[int, ...]]:
-        """Entries of q, or of v, for a body, the extra coordinates of a constraint, or a single coordinate; and a value's
-        shape."""
+        """Return the entries of q, or of v, with a name, and the shape of a value for them.
+
+        The name is that of a body, of a constraint with extra coordinates, or of a single coordinate.
+
+        Raises:
+            ValueError: an unknown name.
+        """
         slices = {**self.body_slices, **self.extra_slices}
         names = self.coordinates
         if velocities:
@@ -155,35 +162,32 @@ class Layout(Space):
                     f"unknown name in the {kind}: {name!r}; {hint}{owner!r} has {', '.join(map(repr, own))}"
                 )
             raise ValueError(unknown(f"name in the {kind}:", name, [*slices, *names]))
-        where = slices[name]
-        return where, (where.stop - where.start,)
+        entries = slices[name]
+        return entries, (entries.stop - entries.start,)
 
     def pose(self, body: str, q):
-        """The pose of a body, or of "ground", in a configuration q (n,)."""
+        """Return the pose of a body, or of "ground", in a configuration q (n,)."""
         if body == GROUND:
             kind = self.bodies[0][1]
             return kind.pose(kind.ground(q.dtype))
-        return self._known(body).pose(q[self.body_slices[body]])
+        return self._body_type(body).pose(q[self.body_slices[body]])
 
     def coordinates_of(self, body: str, q):
-        """The coordinates of a body, or of "ground", in configurations q (*batch, n).
-
-        Raises:
-            ValueError: an unknown body.
-        """
+        """Return the coordinates of a body, or of "ground", in configurations q (*batch, n)."""
         if body == GROUND:
             at_rest = self.bodies[0][1].ground(q.dtype)
             return jnp.broadcast_to(at_rest, (*q.shape[:-1], *at_rest.shape))
-        self._known(body)
+        self._body_type(body)
         return q[..., self.body_slices[body]]
 
-    def _known(self, body: str) -> type[AbstractBody]:
+    def _body_type(self, body: str) -> type[AbstractBody]:
+        """Return the class of a body, or raise `ValueError` for an unknown name."""
         if body not in self.body_types:
             raise ValueError(unknown("body", body, self.body_types))
         return self.body_types[body]
 
     def point(self, body: str, s, q):
-        """The point with coordinates s in the frame of a body, its origin for None, in the ground frame."""
+        """Return a point of a body in the ground frame, from its coordinates s in the body frame, None for the origin."""
         pose = self.pose(body, q)
         if s is None:
             return pose.r
@@ -198,44 +202,25 @@ class Layout(Space):
 
     @cached_property
     def _runs(self) -> list[tuple[type, list[str]]]:
-        """Manifolds, and the names of neighbouring bodies that have the same."""
+        """Pairs of a manifold and the names of neighbouring bodies that have it."""
         runs = itertools.groupby(self.bodies, lambda body: body[1].manifold)
         return [(manifold, [name for name, _ in run]) for manifold, run in runs]
 
-    def _by_body(self, function: str, *args):
-        """A function of the manifolds of all bodies: of configurations and velocities, each with the places of the bodies
-        in it. Bodies alike are traced once. Extra coordinates are flat."""
+    def _by_part(self, function, *args):
+        # Equal manifolds of neighbouring bodies are traced once. Extra coordinates are flat.
         if self._flat:
             return getattr(Flat, function)(*(x for x, _ in args))
-        parts = []
+        parts, slices = [], (self.body_slices, self.velocity_slices)
         for manifold, names in self._runs:
-            whole = [x[places[names[0]].start : places[names[-1]].stop] for x, places in args]
+            whole = [x[slices[k][names[0]].start : slices[k][names[-1]].stop] for x, k in args]
             each = jax.vmap(getattr(manifold, function)) if len(names) > 1 else getattr(manifold, function)
             rows = whole if len(names) == 1 else [x.reshape(len(names), -1) for x in whole]
             parts.append(each(*rows).ravel())
-        rest = [x[places[self.bodies[-1][0]].stop :] for x, places in args]
+        rest = [x[slices[k][self.bodies[-1][0]].stop :] for x, k in args]
         return jnp.concatenate([*parts, getattr(Flat, function)(*rest)])
-
-    def rate(self, q, v):
-        return self._by_body("rate", (q, self.body_slices), (v, self.velocity_slices))
-
-    def retract(self, q, d):
-        return self._by_body("retract", (q, self.body_slices), (d, self.velocity_slices))
-
-    def difference(self, q, other):
-        return self._by_body("difference", (q, self.body_slices), (other, self.body_slices))
-
-    def chart_rate(self, d, v):
-        return self._by_body("chart_rate", (d, self.velocity_slices), (v, self.velocity_slices))
-
-    def extent(self, q):
-        return self._by_body("extent", (q, self.body_slices))
-
-    def normalised(self, q):
-        return self._by_body("normalised", (q, self.body_slices))
 
     @property
     def rest(self) -> np.ndarray:
-        """The configuration in which nothing is known: all bodies at the ground frame."""
+        """Default configuration (n,): all bodies at the ground frame."""
         extra = np.zeros(self.n - self.body_slices[self.bodies[-1][0]].stop)
         return np.concatenate([*(kind.rest() for _, kind in self.bodies), extra])

@@ -13,25 +13,25 @@ import numpy as np
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.numerics.arrays import known
 
-# A body is light if its mass is smaller than the largest mass times this power of the rounding unit, 6e-6 in float64.
-LIGHT_POWER = 1 / 3
+# A body is light if its mass is smaller than the largest mass times this power of the rounding unit: 6e-6 in float64.
+LIGHT_MASS_POWER = 1 / 3
 
 
 def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) -> tuple[str, ...]:
-    """Names of the light bodies.
+    """Return the names of the light bodies.
 
     A body is light if two or more elements act on it, and its mass, or a moment of inertia divided by the squared lever
     arm of its joints, is positive but small compared with the largest of these masses. Traced numbers do not count.
     """
     arms = dict.fromkeys(bodies, 0.0)
     elements = list(elements)
-    held = _held(bodies, elements)
+    holding = _holding(bodies, elements)
     given = {name: body.known_inertia for name, body in bodies.items()}
     for element in elements:
-        for end in "ij":
-            name = getattr(element, end)
+        for side in "ij":
+            name = getattr(element, side)
             if name != GROUND:
-                arms[name] = max(arms[name], _arm(given[name][2], getattr(element, f"point_{end}", None)))
+                arms[name] = max(arms[name], _arm(given[name][2], getattr(element, f"point_{side}", None)))
     longest = max(arms.values(), default=0.0)
     heaviest, lightest = 0.0, {}
     for name, (mass, inertia, _) in given.items():
@@ -40,22 +40,23 @@ def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) 
         heaviest = max(heaviest, *masses, *(x / longest**2 for x in moments if longest > 0), 0.0)
         masses += [x / arms[name] ** 2 for x in moments if arms[name] > 0]
         lightest[name] = min((x for x in masses if x > 0), default=np.inf)
-    limit = float(np.finfo(dtype).eps) ** LIGHT_POWER * heaviest
-    return tuple(name for name in bodies if held[name] > 1 and lightest[name] < limit)
+    limit = float(np.finfo(dtype).eps) ** LIGHT_MASS_POWER * heaviest
+    return tuple(name for name in bodies if holding[name] > 1 and lightest[name] < limit)
 
 
-def held_bodies(mech) -> dict[str, int]:
-    """Number of constraints and drivers that act on each body of a mechanism."""
-    return _held(mech.bodies, [*mech.constraints.values(), *mech.drivers.values()])
+def holding_elements(mech) -> dict[str, int]:
+    """Return the number of constraints and drivers that act on each body of a mechanism."""
+    return _holding(mech.bodies, [*mech.constraints.values(), *mech.drivers.values()])
 
 
-def _held(bodies: Iterable[str], elements: list) -> dict[str, int]:
-    ends = [getattr(element, end) for element in elements for end in "ij"]
-    return {name: ends.count(name) for name in bodies}
+def _holding(bodies: Iterable[str], elements: list) -> dict[str, int]:
+    """Return the number of elements that act on each body."""
+    names = [getattr(element, side) for element in elements for side in "ij"]
+    return {name: names.count(name) for name in bodies}
 
 
 def _arm(com, point) -> float:
-    """The distance of a joint from the centre of mass; 0 where it is not known."""
+    """Return the distance of a joint from the centre of mass; 0 if it is not known."""
     point = known(point)
     if com is None or point is None or point.ndim != 1:
         return 0.0
@@ -63,7 +64,7 @@ def _arm(com, point) -> float:
 
 
 def _moments(inertia: np.ndarray) -> list[float]:
-    """Principal moments of inertia that are more than rounding."""
+    """Return the principal moments of inertia that are more than rounding."""
     full = np.atleast_1d(inertia)
     if full.ndim == 2 and full.shape[0] == full.shape[1] and np.all(np.isfinite(full)):
         full = np.linalg.eigvalsh((full + full.T) / 2)

@@ -17,8 +17,11 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
     measure the marks once for several analyses. They are differentiable functions of the mechanism and of the guess.
 
     Args:
-        mech: the mechanism. Gears with an angle stay as they are.
+        mech: the mechanism. Gears with an angle are unchanged.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
+
+    Returns:
+        The mechanism with `angle_i` and `angle_j` of its gears.
 
     Examples:
         >>> gears = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
@@ -28,15 +31,15 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
         >>> print(jnp.stack([mesh.angle_i, mesh.angle_j]).round(4))  # π/2, and 3π/2 − 0.5
         [1.5708 4.2124]
     """
-    return as_drawn(mech, mech.coordinates(guess))[0] if unmarked(mech) else mech
+    return measure_marks(mech, mech.coordinates(guess))[0] if gears_without_marks(mech) else mech
 
 
-def as_drawn(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:
-    """Return the mechanism with its marks measured in q, and q with the extra coordinates of these gears set to fit."""
-    names = unmarked(mech)
+def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:
+    """Return the mechanism with its marks measured in q, and q with the extra coordinates of these gears set to match."""
+    names = gears_without_marks(mech)
     if not names:
         return mech, q
-    angles, q = _measured(mech.geometry, q, names)
+    angles, q = _marks_at(mech.geometry, q, names)
 
     drivers = [name for name, *_ in mech.layout.drivers]
 
@@ -47,19 +50,19 @@ def as_drawn(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[A
     return eqx.tree_at(marks, mech, angles, is_leaf=lambda x: x is None), q
 
 
-def unmarked(mech: Mechanism) -> tuple[str, ...]:
-    """Names of the gears whose marks have not been given or measured."""
-    return tuple(name for name, element in {**mech.constraints, **mech.drivers}.items() if element.unmarked)
+def gears_without_marks(mech: Mechanism) -> tuple[str, ...]:
+    """Return the names of the gears whose marks have not been given or measured."""
+    return tuple(name for name, element in {**mech.constraints, **mech.drivers}.items() if element.lacks_marks)
 
 
 @eqx.filter_jit
-def _measured(mech: Mechanism, q, names: tuple[str, ...]):
-    """Angles of the marks, two for each gear, and q with the extra coordinates of the gears."""
+def _marks_at(mech: Mechanism, q, names: tuple[str, ...]):
+    """Return the angles of the marks, two for each gear, and q with the extra coordinates of the gears."""
     elements, layout, angles = {**mech.constraints, **mech.drivers}, mech.layout, []
     for name in names:
-        element, where = elements[name], layout.extra_slices.get(name, slice(0, 0))
+        element, entries = elements[name], layout.extra_slices.get(name, slice(0, 0))
         i, j = (layout.pose(body, q) for body in (element.i, element.j))
-        marks, extra = element.drawn_marks(i, j, *q[where])
+        marks, extra = element.drawn_marks(i, j, *q[entries])
         angles += marks
-        q = q.at[where].set(extra) if len(extra) else q
+        q = q.at[entries].set(extra) if len(extra) else q
     return angles, q

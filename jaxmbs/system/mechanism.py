@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, errors_of
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import check_precision, default_float, is_concrete, with_fields
 from jaxmbs.system.layout import Layout, unknown
@@ -23,8 +23,14 @@ from jaxmbs.system.summary import elements
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
-class Start(NamedTuple):
-    """What stands in for a guess that is not given: coordinates, velocities, and which of these are named, if any."""
+class DefaultGuess(NamedTuple):
+    """Initial values that are used where the caller gives none.
+
+    Attributes:
+        q: (n,), coordinates.
+        v: (m,), velocities.
+        named: (m,), True for each velocity that keeps its value; None if v is a vector without names.
+    """
 
     q: tuple[float, ...]
     v: tuple[float, ...]
@@ -32,14 +38,14 @@ class Start(NamedTuple):
 
 
 class HasCoordinates(Protocol):
-    """What knows its configuration: an `Assembly`, a single state."""
+    """An object with a configuration `q`, such as an `Assembly`."""
 
     @property
     def q(self) -> Array: ...
 
 
 Coordinates = ArrayLike | Sequence[float] | Mapping[str, Any] | HasCoordinates
-"""A configuration: q (n,), what has it, or names and coordinates; see `Mechanism.coordinates`."""
+"""A configuration: q (n,), an object with `q`, or names and coordinates; see `Mechanism.coordinates`."""
 Velocities = ArrayLike | Sequence[float] | Mapping[str, Any]
 """Velocities: v (m,), or names and velocities; see `Mechanism.velocities`."""
 
@@ -47,7 +53,7 @@ Velocities = ArrayLike | Sequence[float] | Mapping[str, Any]
 class Mechanism(eqx.Module):
     """Bodies joined by constraints, moved by drivers and forces: Φ(q, t) = 0, M v̇ = Q + Φ_qᵀλ.
 
-    Φ has the equations of constraints and drivers, λ their multipliers; M is the mass matrix, Q the generalized force.
+    Φ holds the equations of constraints and drivers, λ their multipliers; M is the mass matrix, Q the generalized force.
 
     A mechanism is a pytree. Every number in it (lengths, masses, axes, knots, …) is a leaf that can be traced, batched
     and differentiated; names, types and connectivity are static. It holds no state. A configuration is a vector q (n,):
@@ -78,7 +84,7 @@ class Mechanism(eqx.Module):
     _forces: tuple
     _force_names: tuple[str, ...] = eqx.field(static=True)
     layout: Layout = eqx.field(static=True)
-    _start: Start | None = eqx.field(static=True, default=None)
+    _default_guess: DefaultGuess | None = eqx.field(static=True, default=None)
     _light: tuple[str, ...] = eqx.field(static=True, default=())
 
     def __init__(self, bodies: Named, constraints: Named = (), drivers: Named = (), forces: Named = ()):
@@ -105,37 +111,39 @@ class Mechanism(eqx.Module):
 
     @property
     def bodies(self) -> dict[str, Any]:
-        """The bodies by name, in their order."""
+        """Bodies by name, in their order."""
         return {name: body for (name, _), body in zip(self.layout.bodies, self._bodies, strict=True)}
 
     @property
     def constraints(self) -> dict[str, AbstractConstraint]:
-        """The constraints by name, in their order, without the drivers."""
+        """Constraints by name, in their order, without the drivers."""
         return {name: c for (name, *_), c in zip(self.layout.constraints, self._constraints, strict=True)}
 
     @property
     def drivers(self) -> dict[str, AbstractConstraint]:
-        """The drivers by name, in their order."""
+        """Drivers by name, in their order."""
         return {name: d for (name, *_), d in zip(self.layout.drivers, self._drivers, strict=True)}
 
     @property
     def forces(self) -> dict[str, AbstractForce]:
-        """The forces by name."""
+        """Forces by name."""
         return dict(zip(self._force_names, self._forces, strict=True))
 
     @property
     def geometry(self) -> Mechanism:
-        """The same mechanism without the data of its bodies and forces: all that Φ depends on."""
-        return with_fields(Mechanism, self, _bodies=(), _forces=(), _force_names=(), _start=None, _light=())
+        """The mechanism without the data of its bodies and forces: only the numbers that Φ depends on."""
+        return with_fields(Mechanism, self, _bodies=(), _forces=(), _force_names=(), _default_guess=None, _light=())
 
     @property
     def light(self) -> frozenset[str]:
-        """Names of the bodies for which some velocity has no inertia, or so little compared with other bodies that the
-        equations are solved in a more expensive way. `weighed` updates it."""
+        """Names of the bodies without inertia for some velocity, or with very little compared with other bodies.
+
+        The equations of such mechanisms are solved in a more expensive way. `weighed` updates the set.
+        """
         return frozenset(self._light) | {name for name, body in self.bodies.items() if any(body.massless)}
 
     def weighed(self) -> Mechanism:
-        """The same mechanism with `light` found again, from masses that may have changed since it was made."""
+        """Return the mechanism with `light` computed again, from masses that may have changed since it was made."""
         found = self._light_bodies()
         if not all(map(is_concrete, jax.tree.leaves((self._bodies, self._constraints, self._drivers)))):
             # If numbers are traced, bodies found earlier stay light.
@@ -143,19 +151,19 @@ class Mechanism(eqx.Module):
         return self if found == self._light else with_fields(Mechanism, self, _light=found)
 
     def _light_bodies(self) -> tuple[str, ...]:
-        # The geometry alone has no bodies.
+        """Return the names of the light bodies, from numbers known now; none for the `geometry`, which has no bodies."""
         return light_bodies(self.bodies, (*self._constraints, *self._drivers), self.dtype) if self._bodies else ()
 
     @property
     def dtype(self):
-        """The floating-point type of its numbers, the widest if they differ."""
+        """Floating-point type of the numbers, the widest if they differ."""
         leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_inexact_array(leaf)]
         dtype = jnp.result_type(*leaves) if leaves else default_float()
         check_precision(dtype)
         return dtype
 
     def astype(self, dtype) -> Mechanism:
-        """The same mechanism with all of its numbers in another floating-point type, `dtype`: float32 or float64."""
+        """Return the mechanism with all of its numbers in the floating-point type `dtype`: float32 or float64."""
         check_precision(jnp.dtype(dtype))
         convert = lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x
         return jax.tree.map(convert, self).weighed()
@@ -179,13 +187,15 @@ class Mechanism(eqx.Module):
         return jax.tree.map(lambda x: copy.deepcopy(x, memo), self)
 
     def poses(self, q: Float[Array, " n"]) -> dict[str, Any]:
-        """The poses of all bodies and of "ground" in a configuration `q`, by name."""
+        """Return the poses of all bodies and of "ground" in a configuration `q`, by name."""
         return {name: self.layout.pose(name, q) for name in (GROUND, *self.layout.body_types)}
 
     @property
     def own_length(self) -> Float[Array, ""]:
-        """√(Σ s²) over the lengths in constraints and drivers: coordinates of points in the body frames, distances,
-        offsets, radii. Zero if there are none."""
+        """√(Σ s²) over the lengths s in constraints and drivers; zero if there are none.
+
+        They are coordinates of points in the body frames, distances, offsets and radii.
+        """
         elements = (*self._constraints, *self._drivers)
         given = [
             getattr(element, name) for element in elements for name in element.length_fields if hasattr(element, name)
@@ -204,11 +214,11 @@ class Mechanism(eqx.Module):
         return found.astype(q.dtype)
 
     def point(self, q: Float[Array, " n"], body: str, s) -> Float[Array, " d"]:
-        """The point with coordinates `s` in the frame of `body`, in the ground frame, in a configuration `q`."""
+        """Return a point in the ground frame, from its coordinates `s` in the frame of `body`, in a configuration `q`."""
         return self.layout.point(body, s, q)
 
     def coordinates(self, guess: Coordinates | None = None) -> Float[Array, " n"]:
-        """A configuration vector from a guess: q itself, an `Assembly`, or a mapping of names to numbers.
+        """Return a configuration vector from a guess: q itself, an `Assembly`, or a mapping of names to numbers.
 
         A mapping gives coordinates of bodies, `{"crank": (x, y, phi)}`, extra coordinates of constraints,
         `{"cam": (alpha_i, alpha_j)}`, or single ones, `{"crank.phi": 0.3}`; what is missing is zero, and Euler
@@ -217,8 +227,8 @@ class Mechanism(eqx.Module):
         Raises:
             ValueError: an unknown name, or a wrong number of values.
         """
-        if guess is None and self._start is not None:
-            return jnp.asarray(self._start.q, self.dtype)
+        if guess is None and self._default_guess is not None:
+            return jnp.asarray(self._default_guess.q, self.dtype)
         if isinstance(guess, Mapping) or guess is None:
             return self._normalised(self._from_names(guess or {}, self.layout.rest))
         q = jnp.asarray(getattr(guess, "q", guess))
@@ -232,7 +242,7 @@ class Mechanism(eqx.Module):
         return q if self.layout.n == self.layout.m else _normalised(self.layout, q)
 
     def velocities(self, guess: Velocities | None = None) -> Float[Array, " m"]:
-        """A vector of velocities from a guess: v itself, or a mapping of names to numbers, as in `coordinates`.
+        """Return a vector of velocities from a guess: v itself, or a mapping of names to numbers, as in `coordinates`.
 
         Args:
             guess: (m,), or a mapping such as `{"crank.phi": 5.0}`; what is missing is zero.
@@ -240,8 +250,8 @@ class Mechanism(eqx.Module):
         Raises:
             ValueError: an unknown name, or a wrong number of values.
         """
-        if guess is None and self._start is not None:
-            return jnp.asarray(self._start.v, self.dtype)
+        if guess is None and self._default_guess is not None:
+            return jnp.asarray(self._default_guess.v, self.dtype)
         if isinstance(guess, Mapping) or guess is None:
             return self._from_names(guess or {}, np.zeros(self.layout.m), velocities=True)
         v = jnp.asarray(getattr(guess, "v", guess))
@@ -250,36 +260,38 @@ class Mechanism(eqx.Module):
         return v.astype(jnp.result_type(self.dtype, v) if jnp.issubdtype(v.dtype, jnp.floating) else self.dtype)
 
     def named_velocities(self, guess: Velocities | None = None) -> tuple[bool, ...] | None:
-        """For each velocity whether the mapping `guess` names it; None for a vector of velocities, or none at all."""
+        """Return True for each velocity that the mapping `guess` names; None for a vector of velocities, or for None."""
         if not isinstance(guess, Mapping):
-            return self._start.named if guess is None and self._start is not None else None
+            return self._default_guess.named if guess is None and self._default_guess is not None else None
         named = np.zeros(self.layout.m, bool)
         for name in guess:
             named[self.layout.entries(name, velocities=True)[0]] = True
         return tuple(named.tolist())
 
     def _from_names(self, guess: Mapping, start, *, velocities: bool = False) -> Array:
-        # What is known is put together by NumPy: in JAX each operation is compiled when it is first met.
+        """Return a vector q, or v, with the values of a mapping and those of `start` elsewhere."""
+        # Known numbers are put together by NumPy: in JAX each operation is compiled when it is first met.
         known = all(map(is_concrete, jax.tree.leaves(list(guess.values()))))
         values: Any = np.array(start, self.dtype) if known else jnp.asarray(start, self.dtype)
         for name, value in guess.items():
-            where, shape = self.layout.entries(name, velocities=velocities)
+            entries, shape = self.layout.entries(name, velocities=velocities)
             value = np.asarray(value) if known else jnp.asarray(value)
             if value.shape != shape and not (shape == (1,) and value.shape == ()):
-                what = "velocities" if velocities else "guess"
-                raise ValueError(f"{what} for {name!r} must have shape {shape}, got {value.shape}")
+                kind = "velocities" if velocities else "guess"
+                raise ValueError(f"{kind} for {name!r} must have shape {shape}, got {value.shape}")
             if known:
-                values[where] = value.astype(self.dtype)
+                values[entries] = value.astype(self.dtype)
             else:
-                values = values.at[where].set(value.astype(self.dtype))
+                values = values.at[entries].set(value.astype(self.dtype))
         return jnp.asarray(values)
 
 
-# One function: operation by operation, the first call compiles a dozen.
+# Compiled as one function: operation by operation, the first call would compile a dozen.
 _normalised = jax.jit(Layout.normalised, static_argnums=0)
 
 
 def _pairs(kind: str, named: Named) -> list[tuple[str, Any]]:
+    """Return elements of a kind as pairs (name, element)."""
     pairs = list(named.items()) if isinstance(named, Mapping) else list(named)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], str) or not pair[0]:
@@ -288,18 +300,18 @@ def _pairs(kind: str, named: Named) -> list[tuple[str, Any]]:
 
 
 def _check_names(groups: dict[str, list[tuple[str, Any]]]) -> None:
-    """Names are unique among the bodies, and among all that acts on them."""
+    """Raise `ValueError` unless names are unique among bodies, and among constraints, drivers and forces."""
     if not groups["body"]:
         raise ValueError("a mechanism needs at least one body")
     for kinds in (("body",), ("constraint", "driver", "force")):
-        seen: dict[str, str] = {}
+        kind_of: dict[str, str] = {}
         for kind in kinds:
             for name, _ in groups[kind]:
                 if name == GROUND:
                     raise ValueError(f"{kind} {name!r}: this name is kept for the fixed frame")
-                if name in seen:
-                    raise ValueError(f"duplicate name {name!r}: used for a {seen[name]} and for a {kind}")
-                seen[name] = kind
+                if name in kind_of:
+                    raise ValueError(f"duplicate name {name!r}: used for a {kind_of[name]} and for a {kind}")
+                kind_of[name] = kind
     both = {name for name, _ in groups["body"]} & {
         name for kind in ("constraint", "driver") for name, element in groups[kind] if getattr(element, "extra", ())
     }
@@ -308,7 +320,7 @@ def _check_names(groups: dict[str, list[tuple[str, Any]]]) -> None:
 
 
 def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
-    """Every element is of the right kind, refers to bodies that exist, and passes its own check."""
+    """Raise `ValueError` unless every element is of its kind, names bodies that exist, and passes its own check."""
     dimension = getattr(groups["body"][0][1], "dimension", 0)
     known = [GROUND, *(name for name, _ in groups["body"])]
 
@@ -341,27 +353,3 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
                 check(kind, name, element)
             except ValueError as error:
                 raise ValueError(f"{kind} {name!r} ({type(element).__name__}): {error}") from None
-
-
-def check_motions_at(mech: Mechanism, times: Float[Array, "*T"]) -> None:
-    """Raise `ValueError` for an element whose motion is impossible at one of these times.
-
-    Elements and times that are traced are not checked.
-    """
-    if not is_concrete(times):
-        return
-    for kind, group in (("constraint", mech.constraints), ("driver", mech.drivers)):
-        for name, element in group.items():
-            if type(element).check_at is not AbstractConstraint.check_at and all(
-                map(is_concrete, jax.tree.leaves(element))
-            ):
-                with errors_of(f"{kind} {name!r} ({type(element).__name__})"):
-                    element.check_at(np.atleast_1d(np.asarray(times)))
-
-
-def as_times(times: ArrayLike | Sequence[float], dtype) -> Array:
-    """Times as an array of the mechanism's floating-point type; integers become reals."""
-    times = jnp.asarray(times)
-    if not jnp.issubdtype(times.dtype, jnp.floating):
-        return times.astype(dtype)
-    return times.astype(jnp.result_type(dtype, times)) if times.dtype != np.dtype(dtype) else times

@@ -11,7 +11,7 @@ from jaxmbs.system.layout import unknown
 
 
 class AbstractNamed(Mapping):
-    """Things by name, in order; a pytree. A subclass says in `kind` what has the names, and what is got by them."""
+    """An ordered mapping of names to results; a pytree. A subclass defines `__getitem__`, and `kind` for messages."""
 
     kind: ClassVar[str]
 
@@ -26,7 +26,7 @@ class AbstractNamed(Mapping):
         )
 
     def named(self, name) -> Any:
-        """The thing with this name.
+        """Return the result with this name.
 
         Raises:
             KeyError: an unknown name.

@@ -1,4 +1,4 @@
-"""Parts of the printed forms of mechanisms and results: names, sizes, statuses."""
+"""Parts of the texts that `repr` of mechanisms and results returns: names, sizes, statuses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.layout import Layout
 
-# Largest number of names listed of each kind.
+# Number of names of each kind that are listed.
 MAX_NAMES = 6
 
 
 def named(kind: str, names: Iterable[str]) -> list[str]:
-    """A text that lists the elements of a kind, as a list; empty if there are none."""
+    """Return a list with a text of the names of a kind; empty if there are none."""
     names = list(names)
     shown = ", ".join(names[:MAX_NAMES])
     more = f", … ({len(names)} in all)" if len(names) > MAX_NAMES else ""
@@ -23,7 +23,7 @@ def named(kind: str, names: Iterable[str]) -> list[str]:
 
 
 def elements(layout: Layout, forces: Iterable[str] = ()) -> list[str]:
-    """Texts that list bodies, constraints, drivers and forces, and the numbers of coordinates, velocities and equations."""
+    """Return texts with the names of all elements, and the numbers of coordinates, velocities and equations."""
     sizes = f"{layout.n} coordinates, {layout.m} velocities, {len(layout.row_owners)} equations"
     return [
         *named("bodies", (name for name, _ in layout.bodies)),
@@ -35,7 +35,7 @@ def elements(layout: Layout, forces: Iterable[str] = ()) -> list[str]:
 
 
 def statuses(status) -> str:
-    """A text that counts the statuses, or shows their type if they are traced."""
+    """Return a text that counts the statuses, or shows their type if they are traced."""
     if not _is_known(status):
         return f"status: {_kind(status)}"
     codes, counts = np.unique(np.asarray(status), return_counts=True)
@@ -46,14 +46,14 @@ def statuses(status) -> str:
 
 
 def number(name: str, x) -> str:
-    """A text with a number, or with type and shape if it is an array or traced."""
+    """Return a text with a number, or with type and shape if it is an array or traced."""
     if _is_known(x) and np.ndim(x) == 0:
         return f"{name}: {float(np.asarray(x)):.6g}"
     return f"{name}: {_kind(x)}"
 
 
 def batch(shape: tuple[int, ...]) -> list[str]:
-    """A text with the size of a batch, as a list; empty if there is no batch."""
+    """Return a list with a text of the size of a batch; empty if there is no batch."""
     return [f"batch of {' × '.join(map(str, shape))}"] if shape else []
 
 
@@ -62,7 +62,7 @@ def _is_known(x) -> bool:
 
 
 def _kind(x) -> str:
-    """Type and shape of an array; only the type of any other object that a pytree may hold."""
+    """Return the type and shape of an array as text; only the type of any other object."""
     if not hasattr(x, "dtype"):
         return type(x).__name__
     return f"{x.dtype}[{', '.join(map(str, x.shape))}]"

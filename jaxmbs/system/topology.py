@@ -18,20 +18,21 @@ from jaxtyping import Int
 from jaxmbs.element import GROUND
 from jaxmbs.system.layout import unknown
 
+# Index of the ground among the parents of a `Tree`.
 ROOT = -1
 Names = str | Iterable[str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """A spanning tree with the ground as its root. Every body has one edge that enters it, of the same number.
+    """A spanning tree with the ground as its root. One edge enters each body; edge k enters body k.
 
     Attributes:
-        bodies: names, depth first: a parent stands before its children, and a body's descendants follow it at once.
+        bodies: names, depth first: a parent comes before its children, and the descendants of a body follow it at once.
         joints: for each body the name of the joint that leads to it; None for the edge from the ground to a floating
             base.
         parents: for each body the index of its parent in `bodies`, −1 for the ground.
-        reversed: for each body whether it is body i of its joint, so that the path runs from the joint's j to its i.
+        reversed: for each body True if it is body i of its joint, so that the path runs from the joint's j to its i.
         cut: names of all other constraints, in the mechanism's order: joints that are cut, and elements that are not
             joints.
 
@@ -49,7 +50,7 @@ class Tree:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """For each body the number of edges from the ground to it."""
+        """Number of edges from the ground to each body."""
         depths: list[int] = []
         for parent in self.parents:
             depths.append(1 if parent == ROOT else depths[parent] + 1)
@@ -57,17 +58,17 @@ class Tree:
 
     @cached_property
     def leaves(self) -> tuple[str, ...]:
-        """The bodies without children."""
+        """Bodies without children."""
         parents = set(self.parents)
         return tuple(body for k, body in enumerate(self.bodies) if k not in parents)
 
     @property
     def floating(self) -> tuple[str, ...]:
-        """The floating bases: bodies that no joint leads to."""
+        """Floating bases: bodies that no joint leads to."""
         return tuple(body for body, joint in zip(self.bodies, self.joints, strict=True) if joint is None)
 
     def index(self, body: str) -> int:
-        """The number of a body and of the edge that enters it; −1 for the ground.
+        """Return the index of a body and of the edge that enters it; −1 for the ground.
 
         Raises:
             ValueError: there is no such body.
@@ -83,17 +84,17 @@ class Tree:
         return {body: k for k, body in enumerate(self.bodies)}
 
     def children(self, body: str = GROUND) -> tuple[str, ...]:
-        """The bodies that hang on a body, or on the ground."""
+        """Return the bodies that a body, or the ground, carries directly."""
         k = self.index(body)
         return tuple(child for child, parent in zip(self.bodies, self.parents, strict=True) if parent == k)
 
     def depth(self, body: str) -> int:
-        """The number of edges from the ground to a body."""
+        """Return the number of edges from the ground to a body."""
         k = self.index(body)
         return 0 if k == ROOT else self.depths[k]
 
     def path(self, body: str) -> tuple[int, ...]:
-        """The edges from the ground to a body, in this order."""
+        """Return the edges from the ground to a body, in this order."""
         k, edges = self.index(body), []
         while k != ROOT:
             edges.append(k)
@@ -103,7 +104,7 @@ class Tree:
 
 @dataclasses.dataclass(frozen=True)
 class _Edge:
-    """A joint as it is traversed from a parent to a child; `order` is that of its declaration."""
+    """A joint traversed from a parent to a child; `order` counts joints as they were declared."""
 
     parent: str
     child: str
@@ -114,7 +115,7 @@ class _Edge:
 
 
 def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Tree:
-    """The spanning tree with the shortest paths from the ground to all bodies.
+    """Return the spanning tree with the shortest paths from the ground to all bodies.
 
     Among the joints that could lead to a body at its depth the tree takes the one whose path has the fewest relative
     velocities, then the one declared first. Drivers, and constraints that are not joints, are never in it. Bodies are
@@ -122,13 +123,17 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
 
     Args:
         mech: a mechanism. Only its `bodies`, `constraints` and `drivers` are used, and of a constraint its bodies `i`
-            and `j` and its `freedom`: the number of relative velocities of a joint, None for what is not a joint.
+            and `j` and its `freedom`: the number of relative velocities of a joint, None for constraints that are not
+            joints.
         base: the floating base, or one for each of several parts; the body declared first in its part unless given.
         cut: names of joints that are not to be in the tree.
 
+    Returns:
+        A `Tree`.
+
     Raises:
-        ValueError: `cut` names what does not exist or is not a joint; `base` names no body, one whose part is joined to
-            the ground, or two bodies of the same part.
+        ValueError: a name in `cut` is not that of a joint; a name in `base` is not that of a body, or its part is joined
+            to the ground, or has another base.
 
     Examples:
         >>> mbs.topology.spanning_tree(mech).joints, mbs.topology.spanning_tree(mech).cut
@@ -153,7 +158,7 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
         if name in joined:
             tie = next(edge.joint for edge in _path_from_ground(entering, name))
             raise ValueError(
-                f"base {name!r} cannot float: joints tie it to the ground; cut {tie!r}, or what else ties it, first"
+                f"base {name!r} cannot float: joints tie it to the ground; cut {tie!r} and all other such joints first"
             )
         if name in entering:
             raise ValueError(f"base {name!r} is in the same part as another base")
@@ -161,16 +166,18 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
     for name in bodies:
         if name not in entering:
             entering |= _floating_part(leaving, name)
-    return _numbered(mech, entering)
+    return _number_tree(mech, entering)
 
 
 def _names(names: Names | None) -> tuple[str, ...]:
+    """Return a single name, several, or None as a tuple."""
     if names is None:
         return ()
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _check_cut(mech, cut: Iterable[str]) -> None:
+    """Raise `ValueError` for a name that is not that of a joint."""
     joints = [name for name, element in mech.constraints.items() if element.freedom is not None]
     for name in cut:
         if name in mech.constraints or name in mech.drivers:
@@ -181,7 +188,7 @@ def _check_cut(mech, cut: Iterable[str]) -> None:
 
 
 def _shortest_paths(leaving: dict[str, list[_Edge]], start: list[str]) -> dict[str, _Edge]:
-    """For each body that joints connect with `start` the edge that enters it, breadth first."""
+    """Return the edge that enters each body that joints connect with the bodies in `start`, breadth first."""
     entering: dict[str, _Edge] = {}
     freedoms = dict.fromkeys(start, 0)
     level = start
@@ -198,10 +205,12 @@ def _shortest_paths(leaving: dict[str, list[_Edge]], start: list[str]) -> dict[s
 
 
 def _floating_part(leaving: dict[str, list[_Edge]], base: str) -> dict[str, _Edge]:
+    """Return the edges of a part of the mechanism that no joint ties to the ground, by the body that they enter."""
     return {base: _Edge(GROUND, base, 0)} | _shortest_paths(leaving, [base])
 
 
 def _path_from_ground(entering: dict[str, _Edge], body: str) -> list[_Edge]:
+    """Return the edges from the ground to a body."""
     path = []
     while body != GROUND:
         path.append(entering[body])
@@ -209,8 +218,8 @@ def _path_from_ground(entering: dict[str, _Edge], body: str) -> list[_Edge]:
     return path[::-1]
 
 
-def _numbered(mech, entering: dict[str, _Edge]) -> Tree:
-    """The tree of these edges, numbered depth first."""
+def _number_tree(mech, entering: dict[str, _Edge]) -> Tree:
+    """Return the tree of these edges, numbered depth first."""
     children: dict[str, list[str]] = {name: [] for name in (GROUND, *mech.bodies)}
     for body in mech.bodies:
         children[entering[body].parent].append(body)
@@ -232,18 +241,18 @@ def _numbered(mech, entering: dict[str, _Edge]) -> Tree:
 
 
 def path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int[np.ndarray, "n n"]:
-    """The preliminary path matrix π: π_ij = 1 if edge j is directed away from body i, −1 if towards it, else 0; Issa
-    and Arczewski, section 2.
+    """Return the preliminary path matrix π; Issa and Arczewski, section 2.
 
-    Rows are bodies and columns edges, both in the order of the spanning tree.
+    π_ij = 1 if edge j is directed away from body i, −1 if it is directed towards it, else 0. It raises the errors of
+    `spanning_tree`.
 
     Args:
-        mech: a mechanism, or its `Tree`.
+        mech: a mechanism, or its `Tree`, which has its base and its cut joints already.
         base: see `spanning_tree`.
         cut: names of joints that are not to be in the tree.
 
-    Raises:
-        ValueError: as of `spanning_tree`; a base or joints to cut beside a `Tree`.
+    Returns:
+        (n, n), rows for bodies and columns for edges, both in the order of the spanning tree.
 
     Examples:
         >>> print(mbs.topology.path_matrix(mech, cut="guide"))  # crank, rod and slider as a chain
@@ -260,18 +269,18 @@ def path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int
 
 
 def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int[np.ndarray, "n n"]:
-    """The secondary path matrix π* = −(π⁻²)ᵀ: −π*_ij is the number of edges from edge j to body i, both included, where
-    edge j is on the path from the ground to body i; zero elsewhere.
+    """Return the secondary path matrix π* = −(π⁻²)ᵀ.
 
-    Rows are bodies and columns edges, both in the order of the spanning tree.
+    −π*_ij is the number of edges from edge j to body i, both included, if edge j is on the path from the ground to body i,
+    else zero. It raises the errors of `spanning_tree`.
 
     Args:
-        mech: a mechanism, or its `Tree`.
+        mech: a mechanism, or its `Tree`, which has its base and its cut joints already.
         base: see `spanning_tree`.
         cut: names of joints that are not to be in the tree.
 
-    Raises:
-        ValueError: as of `spanning_tree`; a base or joints to cut beside a `Tree`.
+    Returns:
+        (n, n), rows for bodies and columns for edges, both in the order of the spanning tree.
 
     Examples:
         >>> print(mbs.topology.secondary_path_matrix(mech, cut="guide"))
@@ -289,6 +298,7 @@ def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = 
 
 
 def _tree(mech, base, cut) -> Tree:
+    """Return the tree of a mechanism, or a given `Tree`."""
     if not isinstance(mech, Tree):
         return spanning_tree(mech, base=base, cut=cut)
     if _names(base) or _names(cut):
@@ -297,20 +307,24 @@ def _tree(mech, base, cut) -> Tree:
 
 
 def blocks(edges: Mapping[str, tuple[str, str]]) -> list[tuple[str, ...]]:
-    """The blocks of a graph: its largest parts that no single node holds together; Hopcroft and Tarjan 1973. Each loop lies
-    within one block, and an edge in no loop is a block of its own.
+    """Return the blocks of a graph: its largest parts that stay connected without any one node; Hopcroft and Tarjan 1973.
+
+    Each loop lies within one block, and an edge that is in no loop is a block of its own.
 
     Args:
-        edges: the two ends of each edge, by name.
+        edges: the two nodes of each edge, by name.
+
+    Returns:
+        The names of the edges of each block.
 
     Examples:
         >>> mbs.topology.blocks({"O": ("ground", "a"), "A": ("a", "b"), "B": ("b", "ground"), "tail": ("b", "c")})
         [('tail',), ('O', 'A', 'B')]
     """
     at: dict[str, list[str]] = {}
-    for name, ends in edges.items():
-        for end in ends:
-            at.setdefault(end, []).append(name)
+    for name, nodes in edges.items():
+        for node in nodes:
+            at.setdefault(node, []).append(name)
     depth: dict[str, int] = {}
     low: dict[str, int] = {}
     open_edges: list[str] = []

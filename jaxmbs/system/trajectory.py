@@ -1,4 +1,4 @@
-"""The motion of a mechanism at a row of times."""
+"""Trajectories: the motion of a mechanism at a row of times."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from jaxmbs.element import GROUND, unknown
 from jaxmbs.numerics.arrays import is_concrete, with_fields
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.relative_motion import JointMotion, coordinates_of, measured, unwrapped
+from jaxmbs.relative_motion import JointMotion, coordinates_of, measure_joint, unwrap
+from jaxmbs.system.broadcast_tree import BroadcastTree
 from jaxmbs.system.equations import Energy
 from jaxmbs.system.failure import Failures, failures
-from jaxmbs.system.kept import Kept
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.summary import batch, elements, named, number, statuses
@@ -33,18 +33,18 @@ class Trajectory(eqx.Module):
 
     Attributes:
         t: (T,), times.
-        q: (T, n), configurations. Where a sample has failed, q, v and a are the last good ones; at a bifurcation in
+        q: (T, n), configurations. If a sample has failed, q, v and a are the last good ones; at a bifurcation in
             `kinematics` (SINGULAR) q is right.
         v: (T, m), velocities.
         a: (T, m), accelerations, the rates of v.
         status: (T,); see `Status`.
-        layout: names and places of the coordinates.
+        layout: names and indices of the coordinates.
         multipliers: (T, rows), λ with M v̇ = Q + Φ_qᵀλ, rows as in Φ. Those of drivers are the driving forces and
             torques. None if the motion was not computed from forces.
         energy: kinetic and potential, each (T,); None whenever the multipliers are.
         mechanism: the constraints and drivers of the mechanism, which `joint` needs.
-        states: (T, k), the states that forces have of their own, such as currents of motors; None where there are none.
-        state_names: their names, "motor.current".
+        states: (T, k), the states of forces, such as currents of motors; None if no force has states.
+        state_names: names of the states, "motor.current".
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
@@ -63,7 +63,7 @@ class Trajectory(eqx.Module):
     layout: Layout = eqx.field(static=True)
     multipliers: Float[Array, "*T rows"] | None = None
     energy: Energy | None = None
-    mechanism: Kept | None = None
+    mechanism: BroadcastTree | None = None
     states: Float[Array, "*T k"] | None = None
     state_names: tuple[str, ...] = eqx.field(static=True, default=())
 
@@ -79,24 +79,22 @@ class Trajectory(eqx.Module):
         return f"Trajectory({'; '.join([*parts, statuses(self.status)])})"
 
     def of(self, mech: Mechanism) -> Trajectory:
-        """The same motion with its mechanism `mech`, for `joint` and `explain_failure`."""
-        return with_fields(Trajectory, self, mechanism=Kept(mech.geometry, jnp.shape(self.t)))
+        """Return the motion with its mechanism `mech`, which `joint` and `explain_failure` need."""
+        return with_fields(Trajectory, self, mechanism=BroadcastTree(mech.geometry, jnp.shape(self.t)))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the trajectory to a file that `mbs.load_trajectory` reads: `.npz`, arrays of NumPy, without pickle.
 
         The file has all arrays, names, energy and states, and the constraints and drivers as the document that
         `mbs.save` writes, with functions as scalar operations. If they cannot be written so, for example elements of your
-        own types, they are left out, and a warning says why.
+        own types, they are left out, and a warning says why. Another suffix, a body of your own type, and a call inside a
+        transformation raise `ValueError`.
 
         Args:
             path: the file, which ends in `.npz`.
 
         Returns:
-            the path.
-
-        Raises:
-            ValueError: another suffix, a type of body of your own, or inside a transformation.
+            The path.
 
         Examples:
             >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), below, step=0.1)
@@ -107,54 +105,57 @@ class Trajectory(eqx.Module):
         return importlib.import_module("jaxmbs.io.trajectories").save_trajectory(self, path)
 
     def explain_failure(self) -> Failures:
-        """What failed, as text: `print(run.explain_failure())`, "nothing failed" where all is well; see `Failures`.
+        """Explain failures: `print(run.explain_failure())`, "nothing failed" if all is well; see `Failures`.
 
-        It has samples and times with their status, the largest gaps by name, singular values of Φ_q, and the nearest
-        lock-up. The error of `throw=True` says the same.
+        The text has samples and times with their status, the largest gaps by name, singular values of Φ_q, and the
+        nearest lock-up. The error of `throw=True` says the same. Inside a transformation it raises `ValueError`.
 
-        Raises:
-            ValueError: inside a transformation, where nothing is known yet.
+        Returns:
+            `Failures`, which is false if nothing failed.
         """
         return failures(self.t, self.q, self.v, self.a, self.status, self.mechanism)
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
-        """Angle and slide of a joint over time, continuous: `run.joint("pin").angle`, `.rate`, `.acceleration`,
-        `.slide`, `.slide_rate`, `.slide_acceleration`, each (*batch, T).
+        """Return the angle and slide of a joint over time, with their rates and accelerations, each (*batch, T).
 
-        They are those of body j relative to body i, positive along the joint's axis; zeros are those of
-        `JointCoordinates`, see `JointMotion`. In the plane the coordinates themselves count turns. In space the angle
-        is in (−π, π] at the first time. From one time to the next, the number of full turns is chosen so that the
-        change of the angle comes nearest to the trapezoidal integral of its rate. So the times must be close enough for
-        that prediction to be right to within half a turn.
+        They are `run.joint("pin").angle`, `.rate`, `.acceleration`, `.slide`, `.slide_rate`, `.slide_acceleration`: those
+        of body j relative to body i, positive along the joint's axis; zeros are those of `JointCoordinates`, see
+        `JointMotion`. In the plane the coordinates themselves count turns. In space the angle is in (−π, π] at the first
+        time. From one time to the next, the number of full turns is chosen so that the change of the angle comes nearest
+        to the trapezoidal integral of its rate. So the times must be close enough for that prediction to be right to
+        within half a turn.
 
         Args:
-            name: of the joint.
-            coordinate: which of several angles or slides: "alpha" or "beta" of a universal joint, "x" or "y", …
+            name: name of the joint.
+            coordinate: name of one of several angles or slides: "alpha" or "beta" of a universal joint, "x" or "y", …
+
+        Returns:
+            A `JointMotion`. An angle or a slide that the joint does not have raises `ValueError` when it is read.
 
         Raises:
-            ValueError: an unknown name; or, when it is asked for, an angle or a slide that the joint does not have.
+            ValueError: an unknown name, or a trajectory without its mechanism.
         """
         if self.mechanism is None:
             raise ValueError("this trajectory does not know its mechanism: use run.of(mech).joint(…)")
         mech = self.mechanism.structure
         of = coordinates_of({**mech.constraints, **mech.drivers}, name, coordinate)
         try:
-            kept = self.mechanism.part(lambda mech: mech.constraints[name])
+            joint = self.mechanism.part(lambda mech: mech.constraints[name])
         except ValueError as error:
             raise ValueError(f"{of.joint}: {error}; use run.of(mech).joint(…)") from None
-        element = kept.structure
-        ends = [self._of_body(body) for body in (element.i, element.j)]
-        kept = kept.part(lambda joint: joint.anonymous())
-        values, rates, accelerations = _joint_motion(kept, self.layout.bodies[0][1], *ends)
+        element = joint.structure
+        motions = [self._of_body(body) for body in (element.i, element.j)]
+        joint = joint.part(lambda joint: joint.anonymous())
+        values, rates, accelerations = _joint_motion(joint, self.layout.bodies[0][1], *motions)
         if of.wraps and jnp.ndim(self.t) > 0:
             good = (self.status == Status.CONVERGED) | (self.status == Status.SINGULAR)
             slides = len(of.slides)
-            angles = unwrapped(values[..., slides:], rates[..., slides:], self.t, good)
+            angles = unwrap(values[..., slides:], rates[..., slides:], self.t, good)
             values = jnp.concatenate([values[..., :slides], angles], axis=-1)
         return JointMotion(of, values, rates, accelerations)
 
     def state(self, name: str) -> Float[Array, "*T"]:
-        """A state of a force over time, such as "motor.current".
+        """Return a state of a force over time, such as "motor.current".
 
         Raises:
             ValueError: an unknown name.
@@ -164,46 +165,46 @@ class Trajectory(eqx.Module):
         return self.states[..., self.state_names.index(name)]
 
     def _of_body(self, name: str) -> tuple[Array, Array, Array]:
-        """Coordinates, velocities and accelerations of a body."""
+        """Return the coordinates, velocities and accelerations of a body, each (*T, …)."""
         if name == GROUND:
             kind = self.layout.bodies[0][1]
             at_rest = (kind.ground(self.q.dtype), *(jnp.zeros(len(kind.velocities), x.dtype) for x in (self.v, self.a)))
             x, v, a = (jnp.broadcast_to(x, (*jnp.shape(self.t), *x.shape)) for x in at_rest)
             return x, v, a
-        at, moving = self.layout.body_slices[name], self.layout.velocity_slices[name]
-        return self.q[..., at], self.v[..., moving], self.a[..., moving]
+        own, own_v = self.layout.body_slices[name], self.layout.velocity_slices[name]
+        return self.q[..., own], self.v[..., own_v], self.a[..., own_v]
 
     def point(self, body: str, s=None) -> Float[Array, "*T d"]:
-        """Positions (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
-        return self._along(lambda q, v, a: self._position(body, s, q))
+        """Return the positions (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
+        return self._at_each_time(lambda q, v, a: self._position(body, s, q))
 
     def point_velocity(self, body: str, s=None) -> Float[Array, "*T d"]:
-        """Velocities (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
-        return self._along(lambda q, v, a: self._velocity(body, s, q, v))
+        """Return the velocities (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
+        return self._at_each_time(lambda q, v, a: self._velocity(body, s, q, v))
 
     def point_acceleration(self, body: str, s=None) -> Float[Array, "*T d"]:
-        """Accelerations (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
+        """Return the accelerations (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         velocity = partial(self._velocity, body, s)
-        return self._along(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
+        return self._at_each_time(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
 
     def rotation(self, body: str) -> Float[Array, "*T d d"]:
-        """Rotation matrices (T, d, d) of a `body`, whose columns are its axes in the ground frame."""
+        """Return the rotation matrices (T, d, d) of a `body`, whose columns are its axes in the ground frame."""
         axes = np.eye(self.layout.dimension)
-        turned = lambda q: jnp.stack(
+        matrix = lambda q: jnp.stack(
             [self.layout.pose(body, q).direction(jnp.asarray(e, q.dtype)) for e in axes], axis=1
         )
-        return jnp.vectorize(turned, signature="(n)->(d,d)")(self.q)
+        return jnp.vectorize(matrix, signature="(n)->(d,d)")(self.q)
 
     def position(self, coordinate: str) -> Float[Array, "*T"]:
-        """A `coordinate` by name, such as "crank.phi", (T,)."""
+        """Return a `coordinate` by name, such as "crank.phi", (T,)."""
         return self.q[..., self.layout.index(coordinate)]
 
     def velocity(self, coordinate: str) -> Float[Array, "*T"]:
-        """The rate of a `coordinate`, or another velocity by name, such as "rod.wx", (T,)."""
+        """Return the rate of a `coordinate`, or another velocity by name, such as "rod.wx", (T,)."""
         return self.v[..., self.layout.velocity_index(coordinate)]
 
     def acceleration(self, coordinate: str) -> Float[Array, "*T"]:
-        """The second derivative of a `coordinate`, or the rate of another velocity, (T,)."""
+        """Return the second derivative of a `coordinate`, or the rate of another velocity, (T,)."""
         return self.a[..., self.layout.velocity_index(coordinate)]
 
     def _position(self, body, s, q):
@@ -212,16 +213,19 @@ class Trajectory(eqx.Module):
     def _velocity(self, body, s, q, v):
         return jax.jvp(partial(self._position, body, s), (q,), (self.layout.rate(q, v),))[1]
 
-    def _along(self, of_state):
-        return jnp.vectorize(of_state, signature="(n),(k),(k)->(d)")(self.q, self.v, self.a)
+    def _at_each_time(self, function):
+        """Return the values (T, d) of a function of (q, v, a) along the motion."""
+        return jnp.vectorize(function, signature="(n),(k),(k)->(d)")(self.q, self.v, self.a)
 
 
 # Compiled once for joints that are alike.
 @eqx.filter_jit
-def _joint_motion(joint: Kept, kind, *ends) -> list[Array]:
-    """Slides and angles of a joint, their rates and second rates."""
+def _joint_motion(joint: BroadcastTree, body_type, *motions) -> list[Array]:
+    """Return the slides and angles of a joint, their rates and second rates, from the motions of its two bodies."""
 
-    def at_one_time(element, *ends):
-        return ProgramWithFallback(lambda element, i, j: measured(element, kind, i, j), runs="once")(element, *ends)
+    def at_one_time(element, *motions):
+        return ProgramWithFallback(lambda element, i, j: measure_joint(element, body_type, i, j), runs="once")(
+            element, *motions
+        )
 
-    return joint.over(at_one_time)(*ends)
+    return joint.vmap(at_one_time)(*motions)

@@ -10,7 +10,7 @@ import jaxmbs as mbs
 import spatial_problems
 from jaxmbs import planar, spatial
 from jaxmbs.formulations.augmented import CartesianEquations
-from jaxmbs.formulations.natural.equations import NaturalEquations
+from jaxmbs.formulations.natural.natural import NaturalEquations
 from jaxmbs.programs import ProgramWithFallback
 from linkages import reference
 from norms import size

@@ -169,7 +169,7 @@ def test_numbers_in_functions_of_the_state_are_design_variables():
         (lambda state: state["rockr"].angle, r"unknown body 'rockr'; did you mean 'rocker'\?"),
         (lambda state: state.joint("D").angle, "unknown joint 'D'; there are 'O', 'A', 'B', 'C'"),
         (lambda state: state.joint("C").slide, r"joint 'C' \(Revolute\) has no slide; it has the angle 'phi'"),
-        (lambda state: state.joint("C").acceleration, "a force does not know accelerations"),
+        (lambda state: state.joint("C").acceleration, "a force cannot use accelerations"),
         (lambda state: state.q, r"value must have shape \(\), got \(9,\)"),
     ],
 )

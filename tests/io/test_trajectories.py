@@ -64,7 +64,7 @@ def test_batches_keep_the_numbers_of_each_sample(tmp_path):
     again = mbs.load_trajectory(batch.save(tmp_path / "batch.npz"))
     agree(again, batch)
     for sample in range(2):
-        ours, theirs = (run.mechanism.known((sample, 0)).constraints["pin"].point_j for run in (again, batch))
+        ours, theirs = (run.mechanism.at_index((sample, 0)).constraints["pin"].point_j for run in (again, batch))
         np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(again.joint("pin").rate, batch.joint("pin").rate)
 
@@ -88,7 +88,7 @@ def test_single_precision(tmp_path):
     run = mbs.simulate(top().astype(jnp.float32), TIMES.astype(np.float32), step=0.1)
     again = mbs.load_trajectory(run.save(tmp_path / "run.npz"))
     agree(again, run)
-    assert again.mechanism.known((0,)).dtype == jnp.float32
+    assert again.mechanism.at_index((0,)).dtype == jnp.float32
 
 
 def test_messages(tmp_path):

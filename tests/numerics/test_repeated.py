@@ -7,17 +7,17 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import spatial
-from jaxmbs.numerics.repeated import MIN_IN_LOOP, over_rows
+from jaxmbs.numerics.repeated import MIN_IN_LOOP, map_rows
 
 
 @pytest.mark.parametrize("count", [MIN_IN_LOOP - 1, MIN_IN_LOOP, 40])
 def test_rows_and_their_derivatives(count):
     rng = np.random.default_rng(count)
     a, b = jnp.asarray(rng.normal(size=(count, 3))), jnp.asarray(rng.normal(size=(count, 3)))
-    assert np.allclose(over_rows(jnp.cross, a, b), np.cross(a, b), rtol=0, atol=1e-15)
+    assert np.allclose(map_rows(jnp.cross, a, b), np.cross(a, b), rtol=0, atol=1e-15)
     # The volume (a × b)·w changes with a by b × w.
     w = jnp.asarray(rng.normal(size=3))
-    slope = jax.grad(lambda a: jnp.sum(over_rows(jnp.cross, a, b) @ w))(a)
+    slope = jax.grad(lambda a: jnp.sum(map_rows(jnp.cross, a, b) @ w))(a)
     assert np.allclose(slope, np.cross(b, w), rtol=0, atol=1e-14)
 
 

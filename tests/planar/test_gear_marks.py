@@ -106,7 +106,7 @@ def test_analyses_agree():
     assert (diagnosis.dof, diagnosis.rank, diagnosis.redundant) == (1, 6, ())
     assert mbs.find_singularities(mech, TIMES, DRAWN).kinds == ()
     # A trajectory knows its marks: far from the guess a gap is one to them.
-    kept = run.mechanism.known((2,)).constraints["mesh"]
+    kept = run.mechanism.at_index((2,)).constraints["mesh"]
     np.testing.assert_allclose(kept.angle_j, fixed.constraints["mesh"].angle_j, atol=1e-14)
 
 
@@ -177,4 +177,4 @@ def test_designs_of_gears_are_found():
         lower=1.5, upper=4.0, starts=4,
     ).best  # fmt: skip
     assert found.design == pytest.approx(2.5, abs=1e-9)
-    assert not found.mechanism.constraints["mesh"].unmarked
+    assert not found.mechanism.constraints["mesh"].lacks_marks

@@ -13,7 +13,7 @@ import jaxmbs as mbs
 import random_mechanisms as mechanisms
 from jaxmbs import motion, spatial
 from jaxmbs.formulations.joint import space as joint_space
-from jaxmbs.mobility import Motion
+from jaxmbs.mobility import FrameMotion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.body import Poses
 from norms import size
@@ -78,7 +78,7 @@ def everything(joint, i, j, t, twist, own, rate):
     """All that follows from a pose of j on i, for coordinates and rates of the joint's `mobility`."""
     mobility = joint.mobility
     given = mobility.given(t)
-    here = Motion(i, i.r, twist, jnp.zeros(6))
+    here = FrameMotion(i, i.r, twist, jnp.zeros(6))
     carried, columns = mobility.carry(here, own, rate, given)
     again = mobility.place(i, mobility.measure(i, j, given, twice=True), given)
     return {
@@ -197,7 +197,7 @@ def test_kinds_of_joints(name):
     def moving(mechs, own, rate):
         ground = spatial.Body.pose(spatial.Body.ground(own.dtype))
         still = jnp.zeros(6, own.dtype)
-        carried, _ = mechs[0].constraints["J"].mobility.carry(Motion(ground, ground.r, still, still), own, rate)
+        carried, _ = mechs[0].constraints["J"].mobility.carry(FrameMotion(ground, ground.r, still, still), own, rate)
         q, v = spatial.Body.coordinates_of(carried.pose), joint_space.body_velocity(carried, carried.twist)
         return [in_motion(mbs.Augmented(), mech, q, v) for mech in mechs]
 
@@ -294,7 +294,7 @@ def test_turns_in_time(held):
     mech = mbs.Mechanism({"b": body}, {"J": joint}, forces={"g": mbs.Gravity((1, 2, -9))})
     mobility, t = joint.mobility, jnp.zeros(())
     ground = spatial.Body.pose(spatial.Body.ground(float))
-    here, start = Motion(ground, ground.r, jnp.zeros(6), jnp.zeros(6)), jnp.array([0.3, -0.4])
+    here, start = FrameMotion(ground, ground.r, jnp.zeros(6), jnp.zeros(6)), jnp.array([0.3, -0.4])
     carried, _ = mobility.carry(here, start, jnp.array([6.0, 5.0]), mobility.given(t))
     q, v = spatial.Body.coordinates_of(carried.pose), joint_space.body_velocity(carried, carried.twist)
     times = np.linspace(0, 2, 41)

@@ -64,7 +64,7 @@ def test_copies(turned):
     batch = jax.tree.map(lambda x: jnp.stack([x, x]), run)
     again = cloudpickle.loads(cloudpickle.dumps(batch))
     np.testing.assert_allclose(again.joint("pin").angle[1], 2 * TIMES, atol=1e-12)
-    assert again.mechanism.known((1, 0)).drivers["motor"].motion(3.0) == 6
+    assert again.mechanism.at_index((1, 0)).drivers["motor"].motion(3.0) == 6
 
 
 def test_pickle_writes_functions_by_name(turned):

@@ -1,1 +1,1 @@
-"""Integration methods: what one is (`method`), and those with explicit, implicit and adaptive steps."""
+"""Integration methods: their base classes (`method`), and methods with explicit, implicit and adaptive steps."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.dynamics.closure import Projection
-from jaxmbs.dynamics.methods.method import AbstractMethod, Start, judge, started
+from jaxmbs.dynamics.methods.method import AbstractMethod, InitialState, initial_motion, step_status
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import ProgramWithFallback
 
@@ -20,7 +20,7 @@ class Adaptive(AbstractMethod):
 
     v̇ is computed for q and v projected onto the constraints, and outputs are projected: they satisfy the constraints
     to rounding. Use this method for motions whose speed changes by orders of magnitude, and as a reference. In a batch
-    all samples wait for the slowest, and `RK4` is much faster.
+    all samples wait for the slowest one, and `RK4` is much faster.
 
     Args:
         rtol, atol: relative and absolute tolerance of a step, in coordinates and velocities alike.
@@ -46,23 +46,23 @@ class Adaptive(AbstractMethod):
     def run(self, setup, times, grid, start):
         import diffrax
 
-        problem, closure = setup.problem, Projection()
+        scaled, closure = setup.scaled_equations, Projection()
         if self.contact_step is not None:
-            problem = problem.in_steps(jnp.asarray(self.contact_step, times.dtype))
-        given, assembled = start.given, start.assembled
+            scaled = scaled.in_steps(jnp.asarray(self.contact_step, times.dtype))
+        named, assembled = start.named, start.assembled
         first, status = ProgramWithFallback(
-            lambda problem, q, v, t: started(problem, Start(q, v, given, assembled), t)
-        )(problem, start.q, start.v, times[0])
+            lambda scaled, q, v, t: initial_motion(scaled, InitialState(q, v, named, assembled), t)
+        )(scaled, start.q, start.v, times[0])
 
-        def closed(problem, first, t, q, v):
-            return closure.close(problem, first, problem.equations.space.normalised(q), v, t, jnp.ones_like(t))
+        def close(scaled, first, t, q, v):
+            return closure.close(scaled, first, scaled.equations.space.normalised(q), v, t, jnp.ones_like(t))
 
-        def of_state(problem, first, t, q, v):
-            motion, _ = closed(problem, first, t, q, v)
-            return problem.equations.space.rate(motion.q, motion.v), motion.a
+        def state_rates(scaled, first, t, q, v):
+            motion, _ = close(scaled, first, t, q, v)
+            return scaled.equations.space.rate(motion.q, motion.v), motion.a
 
         def rates(t, y, args):
-            return ProgramWithFallback(of_state)(*args, t, *y)
+            return ProgramWithFallback(state_rates)(*args, t, *y)
 
         longest = jnp.max(jnp.abs(jnp.diff(times))) / grid.steps if len(times) > 1 else jnp.inf
         solution = diffrax.diffeqsolve(
@@ -72,11 +72,11 @@ class Adaptive(AbstractMethod):
             times[-1],
             None,
             (first.q, first.v),
-            args=(problem, first),
+            args=(scaled, first),
             saveat=diffrax.SaveAt(ts=times),
             stepsize_controller=diffrax.PIDController(self.rtol, self.atol, dtmax=longest),
             max_steps=self.max_steps,
-            # Both modes of differentiation; what is usual with diffrax knows the reverse one only.
+            # For both modes of differentiation: the default of diffrax has reverse mode only.
             adjoint=diffrax.DirectAdjoint(),
             throw=False,
         )
@@ -85,18 +85,19 @@ class Adaptive(AbstractMethod):
 
         def output(t, q, v, reached):
             q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
-            motion, settled = ProgramWithFallback(closed)(problem, first, t, q, v)
-            # No length of step to judge the speed by.
-            now = judge(problem, motion, settled, t, jnp.zeros_like(t))
+            motion, is_closed = ProgramWithFallback(close)(scaled, first, t, q, v)
+            # A step of length 0: the speed is not checked.
+            now = step_status(scaled, motion, is_closed, t, jnp.zeros_like(t))
             return motion.q, motion.v, jnp.where(reached, now, int(Status.NOT_CONVERGED))
 
         q, v, now = jax.vmap(output)(times, q, v, reached | (times == times[0]))
         status = jnp.where(status == Status.CONVERGED, now, status).astype(jnp.int32)
-        # What comes after a failure is not a motion: the last good row stays.
+        # After a failure the last good row stays.
         row = jax.lax.cummax(jnp.where(_good_so_far(status), np.arange(len(times)), 0))
         bad = jnp.where(_good_so_far(status), status, jnp.max(status))
         return q[row], v[row], bad
 
 
 def _good_so_far(status):
+    """Return (T,), True until the first bad status."""
     return jnp.cumsum(status != Status.CONVERGED) == 0

@@ -17,19 +17,28 @@ from jaxmbs.programs import unrolling_pays
 
 
 def runge_kutta_4(rates: Callable, motion: Motion, t, h, *, written_out: bool = False):
-    """d and v after a step of the classical Runge–Kutta method, q ⊕ d, and whether all stages went well.
+    """Return d and v after a step of the classical Runge–Kutta method from q to q ⊕ d, and True if all stages are closed.
 
     With rotations this is the method of Munthe-Kaas: the unknown is the displacement from the beginning of the step, so
     that a steady rotation is exact.
-    rates: (d, v, t) ↦ (ḋ, v̇, whether all is well) at a stage. written_out: the stages one after the other, not as a loop.
+
+    Args:
+        rates: function of (d, v, t) that returns ḋ, v̇ and True if the stage is closed.
+        motion: the motion at the beginning of the step.
+        t: time at the beginning of the step.
+        h: length of the step.
+        written_out: True to write the stages one after the other, not as a loop.
+
+    Returns:
+        d (m,), v (m,), and a bool.
     """
     v, a = motion.v, motion.a
 
     def stage(carry, row):
-        (d_s, v_s), (sum_d, sum_v), well = carry
+        (d_s, v_s), (sum_d, sum_v), closed = carry
         part, weight = row
         d_s, v_s, now = rates(part * h * d_s, v + part * h * v_s, t + part * h)
-        return ((d_s, v_s), (sum_d + weight * d_s, sum_v + weight * v_s), well & now), None
+        return ((d_s, v_s), (sum_d + weight * d_s, sum_v + weight * v_s), closed & now), None
 
     parts, weights = np.array([0.5, 0.5, 1.0], v.dtype), np.array([2.0, 2.0, 1.0], v.dtype)
     carry = (v, a), (v, a), jnp.asarray(True)
@@ -38,8 +47,8 @@ def runge_kutta_4(rates: Callable, motion: Motion, t, h, *, written_out: bool = 
             carry, _ = stage(carry, row)
     else:
         carry, _ = jax.lax.scan(stage, carry, (parts, weights))
-    _, (sum_d, sum_v), well = carry
-    return h / 6 * sum_d, v + h / 6 * sum_v, well
+    _, (sum_d, sum_v), closed = carry
+    return h / 6 * sum_d, v + h / 6 * sum_v, closed
 
 
 class RK4(FixedStep):
@@ -62,19 +71,19 @@ class RK4(FixedStep):
     closure: AbstractClosure = Projection()
     order: ClassVar[int] = 4
 
-    def step(self, problem, state, t, h):
-        space = problem.equations.space
+    def step(self, scaled, motion, t, h):
+        space = scaled.equations.space
 
         def rates(d, v, t):
-            q = space.retract(state.q, d)
-            return space.chart_rate(d, v), self.closure.accelerations(problem, state, q, v, t, h), jnp.asarray(True)
+            q = space.retract(motion.q, d)
+            return space.chart_rate(d, v), self.closure.accelerations(scaled, motion, q, v, t, h), jnp.asarray(True)
 
-        d, v, _ = runge_kutta_4(rates, state, t, h, written_out=unrolling_pays(space.m))
-        return self.closure.close(problem, state, space.retract(state.q, d), v, t + h, h)
+        d, v, _ = runge_kutta_4(rates, motion, t, h, written_out=unrolling_pays(space.m))
+        return self.closure.close(scaled, motion, space.retract(motion.q, d), v, t + h, h)
 
 
 class SemiImplicitEuler(FixedStep):
-    """v ← v + h v̇, then q ← q ⊕ h v: order 1, one evaluation; with projection as in SHAKE and RATTLE.
+    """Semi-implicit Euler: v ← v + h v̇, then q ← q ⊕ h v. Order 1, one evaluation; projection as in SHAKE and RATTLE.
 
     It is symplectic: the energy oscillates by an amount of order h but does not drift, however long the run, at steps
     with ωh < 2. This does not hold for bodies that spin freely in space, whose gyroscopic forces are taken at the
@@ -94,13 +103,12 @@ class SemiImplicitEuler(FixedStep):
     closure: AbstractClosure = Projection(iterations=4)
     order: ClassVar[int] = 1
 
-    def step(self, problem, state, t, h):
-        return self.closure.glide(problem, state, state.v + h * state.a, t, h)
+    def step(self, scaled, motion, t, h):
+        return self.closure.glide(scaled, motion, motion.v + h * motion.a, t, h)
 
 
 class CoordinatePartitioning(FixedStep):
-    """Wehage and Haug's method: independent coordinates are integrated by Runge–Kutta, order 4; the others follow
-    from the constraints.
+    """Wehage and Haug's method: Runge–Kutta of order 4 in independent coordinates; the constraints give the others.
 
     In every step the independent coordinates are chosen anew, by elimination in Φ_q with column pivoting. At every
     stage the dependent positions come from Φ = 0 by Newton's method, and the dependent velocities from Φ_q v = ν.
@@ -121,21 +129,21 @@ class CoordinatePartitioning(FixedStep):
     iterations: int = eqx.field(static=True, default=4)
     order: ClassVar[int] = 4
 
-    def step(self, problem, state, t, h):
-        equations, unit = problem.equations, problem.units.vector
-        # Rows that do not count have rounding in them, which is not a pivot.
-        rows = state.kept[:, None] * equations.jacobian(state.q, t)
-        inverse_metric = diagonal(dependent_columns(rows * unit[None, :]).astype(state.q.dtype))
+    def step(self, scaled, motion, t, h):
+        equations, unit = scaled.equations, scaled.units.vector
+        # Redundant rows contain only rounding, which must not become a pivot.
+        rows = motion.kept[:, None] * equations.jacobian(motion.q, t)
+        inverse_metric = diagonal(dependent_columns(rows * unit[None, :]).astype(motion.q.dtype))
 
-        def closed(d, v, t):
-            closed = equations.close_position(state.q, t, inverse_metric, self.iterations, shift=d, floor=state.floor)
-            v = equations.close_velocity_along(closed.q, v, t, inverse_metric, state.floor)
-            return Motion.of(equations, closed.q, v, t, state.revived), closed.shift, problem.settled(closed)
+        def close(d, v, t):
+            closed = equations.close_position(motion.q, t, inverse_metric, self.iterations, shift=d, floor=motion.floor)
+            v = equations.close_velocity_along(closed.q, v, t, inverse_metric, motion.floor)
+            return Motion.of(equations, closed.q, v, t, motion.end_floor), closed.shift, scaled.is_closed(closed)
 
         def rates(d, v, t):
-            motion, d, settled = closed(d, v, t)
-            return equations.space.chart_rate(d, motion.v), motion.a, settled
+            stage, d, is_closed = close(d, v, t)
+            return equations.space.chart_rate(d, stage.v), stage.a, is_closed
 
-        d, v, well = runge_kutta_4(rates, state, t, h)
-        motion, _, settled = closed(d, v, t + h)
-        return motion, well & settled
+        d, v, stages_closed = runge_kutta_4(rates, motion, t, h)
+        end, _, is_closed = close(d, v, t + h)
+        return end, stages_closed & is_closed

@@ -1,4 +1,4 @@
-"""Implicit methods of index 3: positions satisfy the constraints at the end of a step, multipliers come with it."""
+"""Implicit methods of index 3: they solve for positions that satisfy the constraints at the end of a step, and for λ."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, Problem
-from jaxmbs.formulations.equations import Closed
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, ScaledEquations
+from jaxmbs.formulations.abstract import Closed
 from jaxmbs.numerics.roots import newton_by_tangents, root_near
 
-# Refinements of the derivatives. Only the symmetric part of the tangent is used, so each refinement reduces the error by a
-# factor of the order of the step, for example 1/50 if a body turns by a tenth of a radian in it.
+# Number of refinements of the derivatives of a step. Only the symmetric part of the tangent is used, so each refinement
+# reduces the error by a factor of the order of the step, for example 1/50 if a body turns by a tenth of a radian in it.
 REFINEMENTS = 4
 
 
 class Newmark(NamedTuple):
-    """The numbers of a generalized-α method: α_m, α_f, β, γ."""
+    """Coefficients of a generalized-α method: α_m, α_f, β, γ."""
 
     alpha_m: float
     alpha_f: float
@@ -29,8 +29,8 @@ class Newmark(NamedTuple):
     gamma: float
 
 
-class AlphaState(NamedTuple):
-    """Motion, the method's own acceleration A, and multipliers."""
+class AlphaCarry(NamedTuple):
+    """Values carried from step to step: the motion, the auxiliary acceleration A, and λ."""
 
     motion: Motion
     auxiliary: Float[Array, " m"]
@@ -41,14 +41,14 @@ class EndOfStep(NamedTuple):
     """The equations at the end of a step. The unknowns are λ₁ and the shift of q₁ from a predicted state.
 
     Attributes:
-        problem: the equations and their scales.
-        t: the time at the end.
+        scaled: the equations and their scales.
+        t: the time at the end of the step.
         floor: pivot floors of the rows, as for `solve_saddle_point`.
         q, v, a: the predicted state, the end of the step if v̇ stayed constant.
         v_by_q, a_by_q: dv₁ / dq₁ and dv̇₁ / dq₁.
     """
 
-    problem: Problem
+    scaled: ScaledEquations
     t: Float[Array, ""]
     floor: Float[Array, " rows"]
     q: Float[Array, " n"]
@@ -59,92 +59,95 @@ class EndOfStep(NamedTuple):
 
     @property
     def at_rest(self) -> Float[Array, " m"]:
-        """The shift with v₁ = 0."""
+        """The shift (m,) with v₁ = 0."""
         return -self.v / self.v_by_q
 
     def moved(self, shift) -> EndOfStep:
-        """The same equations about the state that is reached by a shift."""
-        q = self.problem.equations.space.retract(self.q, shift)
+        """Return the equations about the state that is reached by a shift."""
+        q = self.scaled.equations.space.retract(self.q, shift)
         return self._replace(q=q, v=self.v + self.v_by_q * shift, a=self.a + self.a_by_q * shift)
 
     def balance(self, shift, multipliers) -> Float[Array, " m"]:
-        """M v̇₁ − Q − Φ_qᵀλ."""
-        equations, t = self.problem.equations, self.t
-        _, _, _, q, v, a, *_ = self.moved(shift)
+        """Return M v̇₁ − Q − Φ_qᵀλ after a shift."""
+        equations, t, end = self.scaled.equations, self.t, self.moved(shift)
+        q, v, a = end.q, end.v, end.a
         of_shift = lambda d: equations.residual(q + equations.space.rate(q, d), t)
-        pull = jax.vjp(of_shift, equations.still(q))[1](multipliers)[0]
-        return equations.settled(q, v, t)[0].imbalance(q, v, a, t) - pull
+        pull = jax.vjp(of_shift, equations.zero_velocity(q))[1](multipliers)[0]
+        return equations.with_reactive_forces(q, v, t)[0].imbalance(q, v, a, t) - pull
 
     def gaps(self, unknown) -> Float[Array, " k"]:
-        """The balance, and Φ."""
+        """Return the balance and Φ for the unknowns, shift and λ."""
         shift, multipliers = self._parts(unknown)
-        closing = self.problem.equations.residual(self.moved(shift).q, self.t)
+        closing = self.scaled.equations.residual(self.moved(shift).q, self.t)
         return jnp.concatenate([self.balance(shift, multipliers), closing])
 
     def solver(self, unknown) -> Callable:
-        """Return the function from gaps to corrections, by the symmetric part of the tangent at `unknown`."""
-        equations, (shift, multipliers) = self.problem.equations, self._parts(unknown)
+        """Return the function of gaps that gives corrections, with the symmetric part of the tangent at `unknown`."""
+        equations, (shift, multipliers) = self.scaled.equations, self._parts(unknown)
         near = self.moved(shift)
-        tangent = jax.jacfwd(near.balance)(equations.still(near.q), multipliers)
+        tangent = jax.jacfwd(near.balance)(equations.zero_velocity(near.q), multipliers)
         tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(near.q, self.t)))
         # Constraint forces and dampers may make the tangent indefinite if inertia is small. It is positive along the
         # constraints. Adding as much as its largest entry across them, in units of the mechanism, makes it definite.
-        largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * self.problem.units.vector**2, initial=0)
-        weights = jax.lax.stop_gradient(largest / self.problem.rows**2)
+        largest = jnp.max(jnp.abs(jnp.diagonal(tangent)) * self.scaled.units.vector**2, initial=0)
+        weights = jax.lax.stop_gradient(largest / self.scaled.rows**2)
         solve = lambda force, right: equations.solve(tangent, phi_q, force, right, weights, self.floor)[:2]
         return lambda gap: jnp.concatenate(solve(*self._parts(gap)))
 
     def is_closed(self, unknown, change, gap, digits: float) -> Bool[Array, ""]:
-        """Return True if the last correction was small; see `Problem.settled`."""
+        """Return True if the last correction of the shift was small; see `ScaledEquations.is_closed`."""
         shift = self._parts(unknown)[0]
         found = Closed(self.moved(shift).q, shift, self._parts(change)[0], self._parts(gap)[1])
-        return self.problem.settled(found, digits)
+        return self.scaled.is_closed(found, digits)
 
     def _parts(self, unknown):
-        n = self.problem.equations.space.m
+        """Split unknowns into shift and λ, or gaps into balance and Φ."""
+        n = self.scaled.equations.space.m
         return unknown[:n], unknown[n:]
 
 
 class AbstractAlpha(AbstractFixedStep):
-    """q₁ = q ⊕ (h v + h²((½ − β) A + β A₁)), v₁ = v + h((1 − γ) A + γ A₁),
-    (1 − α_m) A₁ + α_m A = (1 − α_f) v̇₁ + α_f v̇, with M v̇₁ = Q + Φ_qᵀλ and Φ = 0 at the end of the step.
+    """The step of generalized-α methods, with an auxiliary acceleration A.
 
-    Rotations as by Brüls and Cardona 2010, but for the last term, a displacement from where the others lead.
-    Newton's method for (q₁, λ₁) with the symmetric part of the tangent at the predicted state: inertia, damping,
+        q₁ = q ⊕ (h v + h²((½ − β) A + β A₁)),  v₁ = v + h((1 − γ) A + γ A₁),
+        (1 − α_m) A₁ + α_m A = (1 − α_f) v̇₁ + α_f v̇,  M v̇₁ = Q + Φ_qᵀλ and Φ = 0 at the end of the step.
+
+    Rotations are those of Brüls and Cardona 2010, except for the last term, a displacement from where the others lead.
+    Newton's method for (q₁, λ₁) uses the symmetric part of the tangent at the predicted state: inertia, damping,
     stiffness, and the change of the constraint forces when bodies turn. If it does not converge, as under dry friction,
     it takes new tangents and searches along the line.
 
     v₁ is then projected, Φ_q v₁ + Φ_t = 0: across the constraints A is left with a root −(½ − β) / β and v̇ with one of
-    −ρ∞. Without it A, v and v̇ share a triple root, and where the constraints turn with q little damping is not enough:
-    Arnold, Brüls and Cardona 2015.
+    −ρ∞. Without the projection A, v and v̇ share a triple root, and if the constraints turn with q little damping is not
+    enough: Arnold, Brüls and Cardona 2015.
     """
 
     @property
     @abc.abstractmethod
     def newmark(self) -> Newmark:
-        """The method's numbers."""
+        """The method's coefficients."""
 
     iterations: int = eqx.field(static=True, default=4, kw_only=True)
 
-    def start(self, problem, motion, t):
-        multipliers = problem.equations.accelerations(motion.q, motion.v, t)[1]
-        return AlphaState(motion, motion.a, multipliers)
+    def start(self, scaled, motion, t):
+        multipliers = scaled.equations.accelerations(motion.q, motion.v, t)[1]
+        return AlphaCarry(motion, motion.a, multipliers)
 
-    def motion(self, state):
-        return state.motion
+    def motion(self, carry):
+        return carry.motion
 
-    def step(self, problem, state, t, h):
-        equations, space, (q, v, a, *_) = problem.equations, problem.equations.space, state.motion
+    def step(self, scaled, carry, t, h):
+        equations, space, (q, v, a, *_) = scaled.equations, scaled.equations.space, carry.motion
         alpha_m, alpha_f, beta, gamma = self.newmark
         t = t + h
-        auxiliary = (a - alpha_m * state.auxiliary) / (1 - alpha_m)
-        q = space.retract(q, h * v + h**2 * ((0.5 - beta) * state.auxiliary + beta * auxiliary))
-        v = v + h * ((1 - gamma) * state.auxiliary + gamma * auxiliary)
+        auxiliary = (a - alpha_m * carry.auxiliary) / (1 - alpha_m)
+        q = space.retract(q, h * v + h**2 * ((0.5 - beta) * carry.auxiliary + beta * auxiliary))
+        v = v + h * ((1 - gamma) * carry.auxiliary + gamma * auxiliary)
         by_q = gamma / (beta * h), (1 - alpha_m) / ((1 - alpha_f) * beta * h**2)
-        end = EndOfStep(problem, t, state.motion.floor, q, v, a, *by_q)
+        end = EndOfStep(scaled, t, carry.motion.floor, q, v, a, *by_q)
 
-        multipliers = jax.lax.stop_gradient(state.multipliers)
-        begin, again = (jnp.concatenate([shift, multipliers]) for shift in (equations.still(q), end.at_rest))
+        multipliers = jax.lax.stop_gradient(carry.multipliers)
+        begin, again = (jnp.concatenate([shift, multipliers]) for shift in (equations.zero_velocity(q), end.at_rest))
         unknown, closed = newton_by_tangents(
             end.gaps, end.solver, begin, again, space.m, self.iterations, end.is_closed
         )
@@ -152,12 +155,13 @@ class AbstractAlpha(AbstractFixedStep):
         unknown = root_near(end.gaps, end.solver(jax.lax.stop_gradient(unknown)), unknown, REFINEMENTS)
         shift, multipliers = unknown[: space.m], unknown[space.m :]
 
-        _, _, _, q, v, a, *_ = end.moved(shift)
-        kept = jax.lax.stop_gradient(equations.independent(q, t, state.motion.revived))
-        v = equations.close_velocity(q, v, t, state.motion.revived)
-        solved = equations.settled(*jax.lax.stop_gradient((q, v, t)))[1]
+        end = end.moved(shift)
+        q, a = end.q, end.a
+        kept = jax.lax.stop_gradient(equations.independent(q, t, carry.motion.end_floor))
+        v = equations.close_velocity(q, end.v, t, carry.motion.end_floor)
+        solved = equations.with_reactive_forces(*jax.lax.stop_gradient((q, v, t)))[1]
         auxiliary = auxiliary + shift / (beta * h**2)
-        return AlphaState(Motion(q, v, a, kept, solved), auxiliary, multipliers), closed
+        return AlphaCarry(Motion(q, v, a, kept, solved), auxiliary, multipliers), closed
 
 
 class GeneralizedAlpha(AbstractAlpha):

@@ -1,4 +1,4 @@
-"""Actuators as robot formats have them: an effort that is affine in a control."""
+"""Actuators of robot file formats: an effort that is affine in a control."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from jaxmbs.numerics.arrays import is_concrete, real
 
 
 class Actuator(AbstractEffort, AbstractStatefulForce):
-    """An effort along a coordinate x of a joint; it is affine in a control u, as MuJoCo's general actuator is:
+    """An effort along a coordinate x of a joint that is affine in a control u, like MuJoCo's general actuator.
 
-        τ = (g₀ + g₁ x + g₂ ẋ) w + b₀ + b₁ x + b₂ ẋ,
+        τ = (g₀ + g₁ x + g₂ ẋ) w + b₀ + b₁ x + b₂ ẋ
 
-    with the activation w = u, or a state of its own, "activation": T ẇ = u − w with a time constant, ẇ = u where the
-    control is integrated. A pure force has g = (1, 0, 0); a position servo of gain k has g = (k, 0, 0) and b = (0, −k,
-    0); a velocity servo has g = (k, 0, 0) and b = (0, 0, −k). An angle in space is counted so that it lies within half
-    a turn of `middle`.
+    The activation w is u, or a state of the force, "activation": T ẇ = u − w with a time constant, ẇ = u if the control is
+    integrated. A pure force has g = (1, 0, 0); a position servo of gain k has g = (k, 0, 0) and b = (0, −k, 0); a velocity
+    servo has g = (k, 0, 0) and b = (0, 0, −k). An angle in space is counted so that it lies within half a turn of
+    `middle`.
 
     Args:
         joint: name of the joint.
         control: u: a number, a motion or a function f(state) of a `State`; f(t, q, v) works too.
         gain: g (3,), of the activation.
         bias: b (3,), without a control.
-        control_range, activation_range, effort_range: least and greatest u, w and τ, (2,) each; any unless given.
+        control_range: (2,), least and greatest u; unlimited unless given.
+        activation_range: (2,), least and greatest w; unlimited unless given.
+        effort_range: (2,), least and greatest τ; unlimited unless given.
         time_constant: T, a time; none unless given.
-        integrates: whether the activation is the integral of the control.
+        integrates: True if the activation is the integral of the control.
         initial: the activation at the start.
-        middle: of the angles that occur, in space; 0 unless given.
-        coordinate: which of several angles or slides of the joint.
+        middle: middle of the angles that occur, in space; 0 unless given.
+        coordinate: name of one of several angles or slides of the joint.
 
     Examples:
         >>> held = mbs.Actuator("pin", 0.3, gain=(50, 0, 0), bias=(0, -50, -5), effort_range=(-8.0, 8.0))
@@ -75,14 +77,15 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
         return rate[None]
 
     def effort(self, state, along):
-        activation = _within(self.known[0], self.activation_range) if self.states else self._control(state)
+        activation = _clip(self.known[0], self.activation_range) if self.states else self._control(state)
         (g, g_x, g_v), (b, b_x, b_v) = self.gain, self.bias
         x, rate = along.value if self.middle is None else along.near(self.middle), along.rate
         effort = (g + g_x * x + g_v * rate) * activation + b + b_x * x + b_v * rate
-        return _within(effort, self.effort_range)
+        return _clip(effort, self.effort_range)
 
     def _control(self, state):
-        return _within(evaluate(self.control, state, (), "control"), self.control_range)
+        """Return u within its range."""
+        return _clip(evaluate(self.control, state, (), "control"), self.control_range)
 
     def check(self, dimension):
         super().check(dimension)
@@ -90,10 +93,11 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
         check_positive(self, "time_constant")
         require(self.time_constant is None or not self.integrates, "time_constant and integrates exclude each other")
         for name in ("control_range", "activation_range", "effort_range"):
-            ends = getattr(self, name)
-            wrong = ends is not None and is_concrete(ends) and not np.asarray(ends)[0] < np.asarray(ends)[1]
-            require(not wrong, f"{name}: the lower end must be below the upper one, got {ends}")
+            limits = getattr(self, name)
+            wrong = limits is not None and is_concrete(limits) and not np.asarray(limits)[0] < np.asarray(limits)[1]
+            require(not wrong, f"{name}: the lower end must be below the upper one, got {limits}")
 
 
-def _within(x, ends):
-    return x if ends is None else jnp.clip(x, ends[0], ends[1])
+def _clip(x, limits):
+    """Return x within a range, or x for None."""
+    return x if limits is None else jnp.clip(x, limits[0], limits[1])

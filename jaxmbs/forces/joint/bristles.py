@@ -14,7 +14,7 @@ from jaxmbs.numerics.arrays import is_concrete, real
 class BristleFriction(AbstractEffort, AbstractStatefulForce):
     """Dry and viscous friction along a coordinate x of a joint, with bristles between its surfaces (the LuGre model).
 
-    The bristles have the deflection z, a state of the force's own, "deflection", which begins with zero:
+    The bristles have the deflection z, a state of the force, "deflection", which begins with zero:
 
         ż = ẋ − σ₀ |ẋ| z / g(ẋ),  g = F_d + (F_s − F_d) exp(−(ẋ/v_s)²),  τ = −(σ₀ z + σ₁ ż + c ẋ).
 
@@ -29,12 +29,12 @@ class BristleFriction(AbstractEffort, AbstractStatefulForce):
     Args:
         joint: name of the joint.
         dynamic: F_d, the effort of sliding.
-        static: F_s, that of break-away; F_d unless given.
+        static: F_s, the effort of break-away; F_d unless given.
         velocity: v_s, at which friction has fallen most of the way, positive; only needed with `static`.
         stiffness: σ₀, of the bristles.
         damping: σ₁, of the bristles; √(σ₀ m) makes them come to rest soon.
         viscous: c.
-        coordinate: which of several angles or slides of the joint.
+        coordinate: name of one of several angles or slides of the joint.
 
     Examples:
         >>> held = {"rub": mbs.BristleFriction("pin", dynamic=40.0, stiffness=1e4, damping=100.0)}
@@ -64,7 +64,7 @@ class BristleFriction(AbstractEffort, AbstractStatefulForce):
         return self._bending(self._along(state).rate)[None]
 
     def _bending(self, rate):
-        """ż."""
+        """Return ż for the rate ẋ."""
         limit = self.dynamic
         if self.static is not None:
             limit = limit + (self.static - self.dynamic) * jnp.exp(-((rate / self.velocity) ** 2))

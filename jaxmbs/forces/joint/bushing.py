@@ -58,7 +58,8 @@ class Bushing(AbstractForce):
         """C as a matrix."""
         return self._damping
 
-    def _displaced(self, i, j):
+    def _displacement(self, i, j):
+        """Return x of two poses."""
         zero = jnp.zeros_like(i.r)
         point_i, point_j = (zero if point is None else point for point in (self.point_i, self.point_j))
         shift = i.components(j.point(point_j) - i.point(point_i))
@@ -69,39 +70,40 @@ class Bushing(AbstractForce):
         vector = rotation.log(turn)
         return jnp.concatenate([axes, vector if self.frame_i is None else self.frame_i.T @ vector])
 
-    def _seen(self, state):
-        """x, ẋ, and what makes the loads on both bodies of what is conjugate to x."""
+    def _relative_motion(self, state):
+        """Return x, ẋ, and the function from forces conjugate to x to generalized forces on the two bodies."""
         kind = type(next(iter(state.bodies.values())))
-        ends = [kind.coordinates_of(state.poses[body]) for body in (self.i, self.j)]
-        of = lambda x_i, x_j: self._displaced(kind.pose(x_i), kind.pose(x_j))
+        coordinates = tuple(kind.coordinates_of(state.poses[body]) for body in (self.i, self.j))
+        displacement = lambda x_i, x_j: self._displacement(kind.pose(x_i), kind.pose(x_j))
 
-        def moving(v_i, v_j):
-            rates = tuple(kind.manifold.rate(x, v) for x, v in zip(ends, (v_i, v_j), strict=True))
-            x, x_dot = jax.jvp(of, tuple(ends), rates)
+        def rate_and_value(v_i, v_j):
+            rates = tuple(kind.manifold.rate(x, v) for x, v in zip(coordinates, (v_i, v_j), strict=True))
+            x, x_dot = jax.jvp(displacement, coordinates, rates)
             return x_dot, x
 
-        x_dot, back, x = jax.vjp(moving, state.velocities[self.i], state.velocities[self.j], has_aux=True)
-        return x, x_dot, back
+        velocities = state.velocities[self.i], state.velocities[self.j]
+        x_dot, transpose, x = jax.vjp(rate_and_value, *velocities, has_aux=True)
+        return x, x_dot, transpose
 
     def generalized(self, state):
-        x, x_dot, back = self._seen(state)
+        x, x_dot, transpose = self._relative_motion(state)
         load = -self.stiffness @ x
         if self.damping is not None:
             load = load - self.damping @ x_dot
-        on_i, on_j = back(load)
+        on_i, on_j = transpose(load)
         return opposite(state, self.i, on_i, self.j, on_j)
 
     def potential(self, state):
-        x = self._displaced(state.poses[self.i], state.poses[self.j])
+        x = self._displacement(state.poses[self.i], state.poses[self.j])
         return x @ self.stiffness @ x / 2
 
     def measures(self, state):
         i = state.poses[self.i]
-        x, x_dot, _ = self._seen(state)
+        x, x_dot, _ = self._relative_motion(state)
         load = -self.stiffness @ x - (0 if self.damping is None else self.damping @ x_dot)
-        turned = load if self.frame_i is None else jnp.concatenate([self.frame_i @ load[:3], self.frame_i @ load[3:]])
+        in_body = load if self.frame_i is None else jnp.concatenate([self.frame_i @ load[:3], self.frame_i @ load[3:]])
         d = i.dimension
-        return {"force": i.direction(turned[:d]), "torque": turned[2] if d == 2 else i.direction(turned[3:])}
+        return {"force": i.direction(in_body[:d]), "torque": in_body[2] if d == 2 else i.direction(in_body[3:])}
 
     def check(self, dimension):
         require(self._stiffness is not None, "stiffness is missing")
@@ -124,7 +126,7 @@ class Bushing(AbstractForce):
 
 
 def _matrix(given):
-    """A matrix, or the one with a given diagonal."""
+    """Return a matrix unchanged, or the matrix with a given diagonal."""
     if given is None or np.ndim(given) != 1:
         return given
     known = all(map(is_concrete, jax.tree.leaves(given)))

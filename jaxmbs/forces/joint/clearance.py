@@ -10,15 +10,17 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, check_positive, require
-from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, pressed, step_field, stored
+from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, contact_energy, contact_force, step_field
 from jaxmbs.forces.joint.friction import friction_by_speed
 from jaxmbs.forces.state import opposite
 from jaxmbs.numerics.arrays import is_concrete, real
 
 
 class ClearanceRevolute(AbstractContactForce):
-    """A pin on body j with play in a hole in body i, in place of a `Revolute`. Let e be the vector between the centres,
-    c the clearance and δ = |e| − c. Where δ > 0, the normal contact force on the pin is
+    """A pin on body j with play in a hole in body i, in place of a `Revolute`.
+
+    Let e be the vector between the centres, c the clearance and δ = |e| − c. If δ > 0, the normal contact force on the
+    pin is
 
         N = k δⁿ (1 + d δ̇),  d = 3 (1 − ε²) / (4 v₀)  or  8 (1 − ε) / (5 ε v₀),
 
@@ -27,13 +29,13 @@ class ClearanceRevolute(AbstractContactForce):
     value. N is never negative, and is smoothed over some steps like the effort of a `JointStop`. Friction at the place of
     contact is μ N, smooth as in `JointFriction`.
 
-    In space, each end of the pin is a contact of its own, with its own k δⁿ, and the pin may slide along the axis of
-    the hole.
+    In space, each end of the pin is a separate contact, with its own k δⁿ, and the pin may slide along the axis of the
+    hole.
 
     V = k δⁿ⁺¹ / (n + 1).
 
     Args:
-        i, j: name of the body with the hole, and of the one with the pin.
+        i, j: names of the bodies: the hole is in i, the pin on j.
         point_i, point_j: the centres in the body frames; the origins unless given.
         clearance: c, the radius of the hole less that of the pin.
         stiffness: k.
@@ -43,8 +45,8 @@ class ClearanceRevolute(AbstractContactForce):
         law: "lankarani-nikravesh" or "flores".
         friction: μ; none unless given.
         velocity: v_t, the sliding velocity below which friction is less; see `JointFriction`.
-        radius: that of the pin, for friction.
-        length: that of the pin, in space.
+        radius: radius of the pin, for friction.
+        length: length of the pin, in space.
         axis_i, axis_j: in space, the axes of the hole and the pin in the body frames; z unless given, `axis_j` as
             `axis_i`.
 
@@ -78,13 +80,13 @@ class ClearanceRevolute(AbstractContactForce):
 
     @property
     def damping(self):
-        """d."""
+        """The coefficient d of δ̇ in the contact force."""
         if self.law == "flores":
             return 8 * (1 - self.restitution) / (5 * self.restitution * self.impact_velocity)
         return 3 * (1 - self.restitution**2) / (4 * self.impact_velocity)
 
     def _contacts(self, state):
-        """For each end of the pin: its place in the frame of body j, the normal, and the depth."""
+        """Return for each end of the pin its place in the frame of body j, the normal in the ground frame, and δ."""
         i, j = state.poses[self.i], state.poses[self.j]
         zero = jnp.zeros_like(i.r)
         hole = i.point(zero if self.point_i is None else self.point_i)
@@ -108,7 +110,7 @@ class ClearanceRevolute(AbstractContactForce):
         return found
 
     def _forces(self, state):
-        """For each contact its place in the ground frame and the force on body j."""
+        """Return for each contact its place in the ground frame and the force on body j."""
         i, j = state.poses[self.i], state.poses[self.j]
         found = []
         for end, normal, depth in self._contacts(state):
@@ -121,7 +123,7 @@ class ClearanceRevolute(AbstractContactForce):
             ]
             apart = speeds[0] - speeds[1]
             rate = normal @ apart
-            pressure = pressed(depth, rate, self.stiffness, self.exponent, self.damping, step=self.step)
+            pressure = contact_force(depth, rate, self.stiffness, self.exponent, self.damping, step=self.step)
             force = -pressure * normal
             if self.friction is not None:
                 sliding = apart - rate * normal
@@ -138,7 +140,7 @@ class ClearanceRevolute(AbstractContactForce):
         return total
 
     def potential(self, state):
-        return sum(stored(depth, self.stiffness, self.exponent) for *_, depth in self._contacts(state))
+        return sum(contact_energy(depth, self.stiffness, self.exponent) for *_, depth in self._contacts(state))
 
     def measures(self, state):
         force = sum(force for _, force in self._forces(state))
@@ -166,5 +168,6 @@ class ClearanceRevolute(AbstractContactForce):
 
 
 def _unit(axis: Any):
+    """Return an axis with length 1; z for None."""
     axis = jnp.array([0.0, 0.0, 1.0]) if axis is None else jnp.asarray(axis)
     return axis / jnp.sqrt(axis @ axis)

@@ -1,4 +1,4 @@
-"""Forces between bodies that touch: the law of Hunt and Crossley, and the same law smoothed for a step length."""
+"""Forces between bodies that touch: the law of Hunt and Crossley, and this law smoothed for a step length."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLENDED_STEPS = 6
 
 
 class AbstractContactForce(AbstractForce):
-    """A force that sets in where bodies touch.
+    """A force that acts only while bodies touch.
 
     In a simulation with steps of a fixed length h, the law of the force is smoothed over the distance that is travelled in
     a few steps. So the computed motion is a smooth function of all numbers, and its derivatives converge. Without this,
@@ -46,12 +46,12 @@ class AbstractContactForce(AbstractForce):
 
 
 def step_field():
-    """A dataclass field for the length of the integration steps, for which a contact is smoothed."""
+    """Return a dataclass field for the length of the integration steps, for which a contact is smoothed."""
     return real(optional=True, default=None, init=False)
 
 
 def positive_part(x: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, ""]:
-    """max(x, 0) averaged over x by the B-spline of order `BLENDED_STEPS` whose knots are `width` ≥ 0 apart.
+    """Return max(x, 0) averaged over x by the B-spline of order `BLENDED_STEPS` whose knots are `width` ≥ 0 apart.
 
     It equals max(x, 0) where |x| is more than half of the spline's support. If x grows by `width` in each step, the sum of
     this function, or of one of its derivatives, over the steps does not depend on where within a step x is zero, because
@@ -73,8 +73,8 @@ def positive_part(x: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, 
     return (x + size) / 2 + jnp.where(near, excess, 0)
 
 
-def pressed(depth, rate, stiffness, exponent, damping, viscous=None, step=None):
-    """k δⁿ (1 + d δ̇) + c δ̇, never negative, zero where the depth δ is negative.
+def contact_force(depth, rate, stiffness, exponent, damping, viscous=None, step=None):
+    """Return k δⁿ (1 + d δ̇) + c δ̇, or zero if this or the depth δ is negative.
 
     With a `step` h, δ is replaced by its positive part, averaged with a spline whose knots are |δ̇| h apart, and the rate
     in c δ̇ by the rate of this average. If c δ̇ ends a contact before δ does, the force goes to zero smoothly as well.
@@ -97,8 +97,8 @@ def pressed(depth, rate, stiffness, exponent, damping, viscous=None, step=None):
     return jnp.where(inside, positive_part(spring * (1 + damping * rate) + viscous * slope * rate, change), 0)
 
 
-def stored(depth, stiffness, exponent):
-    """k δⁿ⁺¹ / (n + 1), zero where δ is negative."""
+def contact_energy(depth, stiffness, exponent):
+    """Return k δⁿ⁺¹ / (n + 1), zero if δ is negative."""
     inside = depth > 0
     return jnp.where(inside, stiffness * jnp.where(inside, depth, 1) ** (exponent + 1) / (exponent + 1), 0)
 

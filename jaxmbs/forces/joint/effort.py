@@ -1,4 +1,4 @@
-"""What acts along a coordinate of a joint: a torque at an angle, a force at a slide."""
+"""Efforts along a coordinate of a joint: torques at angles, forces at slides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.force import AbstractForce
-from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, pressed, step_field, stored
+from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, contact_energy, contact_force, step_field
 from jaxmbs.forces.state import Along, State
 from jaxmbs.forces.values import law_field
 from jaxmbs.numerics.arrays import is_concrete, real
@@ -19,12 +19,13 @@ from jaxmbs.relative_motion import coordinates_of
 
 
 class AbstractEffort(AbstractForce):
-    """An effort along one coordinate of a joint, positive where it makes the coordinate grow: a torque at an angle, a
-    force at a slide. Q = (∂ẋ/∂v)ᵀ τ for the coordinate x, so its power is τ ẋ, whatever the joint is.
+    """An effort along one coordinate of a joint: a torque at an angle, a force at a slide.
+
+    A positive effort makes the coordinate grow. Q = (∂ẋ/∂v)ᵀ τ for the coordinate x, so the power is τ ẋ in any joint.
 
     Args:
         joint: name of the joint.
-        coordinate: which of several angles or slides, as in `Trajectory.joint`; only needed where there are several.
+        coordinate: name of one of several angles or slides, as in `Trajectory.joint`; only needed if there are several.
 
     Examples:
         >>> class Brake(mbs.forces.AbstractEffort):
@@ -40,7 +41,7 @@ class AbstractEffort(AbstractForce):
 
     @abc.abstractmethod
     def effort(self, state: State, along: Along) -> Float[Array, ""]:
-        """Torque or force in a `state`, for value and rate of the coordinate."""
+        """Return torque or force in a `state`, for value and rate of the coordinate, `along`."""
 
     def generalized(self, state):
         along = self._along(state)
@@ -55,13 +56,13 @@ class AbstractEffort(AbstractForce):
         return state.along(self.joint, self.coordinate)
 
     def check_joints(self, elements):
-        coordinates_of(elements, self.joint, self.coordinate).only()
+        coordinates_of(elements, self.joint, self.coordinate).single_index()
 
 
 class JointSpring(AbstractEffort):
     """A spring and a damper in a joint: τ = −k (x − x₀) − c ẋ + τ_n(x, ẋ), for an angle or a slide x of the joint.
 
-    V = ½ k (x − x₀)²; τ_n has no part in it. An angle in space is counted so that it lies in (x₀ − π, x₀ + π].
+    V = ½ k (x − x₀)²; τ_n is not in it. An angle in space is counted so that it lies in (x₀ − π, x₀ + π].
 
     Args:
         joint: name of the joint.
@@ -70,7 +71,7 @@ class JointSpring(AbstractEffort):
         damping: c.
         effort_law: τ_n, any function of the coordinate and its rate, written in jax.numpy. For measured values, make
             `spline = mbs.motion.Spline(x, torques)` and give `lambda x, rate: spline(x)`.
-        coordinate: which of several angles or slides of the joint.
+        coordinate: name of one of several angles or slides of the joint.
 
     Examples:
         >>> spring = mbs.JointSpring("pin", stiffness=10.0, free=0.5)
@@ -100,8 +101,9 @@ class JointSpring(AbstractEffort):
 
 
 class JointStop(AbstractEffort, AbstractContactForce):
-    """Stops at the ends of a joint's travel, after Hunt and Crossley 1975. When a coordinate x exceeds a limit by δ,
-    the effort k δⁿ (1 + d δ̇) + c δ̇ pushes it back; it never pulls.
+    """Stops at the ends of a joint's travel, after Hunt and Crossley 1975.
+
+    If a coordinate x exceeds a limit by δ, the effort k δⁿ (1 + d δ̇) + c δ̇ pushes it back; it never pulls.
 
     With c = 0, an impact at speed v₀ rebounds at a speed v₁ that does not depend on k, n or the mass: d v₀ − ln(1 + d
     v₀) = −d v₁ − ln(1 − d v₁). For small d v₀ the coefficient of restitution is 1 − ⅔ d v₀. With d = 0 and n = 1 the
@@ -118,7 +120,7 @@ class JointStop(AbstractEffort, AbstractContactForce):
         damping: d, in units of time divided by units of the coordinate; not negative.
         exponent: n, at least 1; 3/2 for two spheres, as Hertz has found.
         viscous: c, not negative.
-        coordinate: which of several angles or slides of the joint.
+        coordinate: name of one of several angles or slides of the joint.
 
     Examples:
         >>> stop = mbs.JointStop("pin", upper=0.5, stiffness=100.0, exponent=1.0)
@@ -143,17 +145,17 @@ class JointStop(AbstractEffort, AbstractContactForce):
         for sign, depth in self._depths(along):
             rate = sign * along.rate
             law = self.stiffness, self.exponent, self.damping, self.viscous
-            total = total - sign * pressed(depth, rate, *law, self.step)
+            total = total - sign * contact_force(depth, rate, *law, self.step)
         return total
 
     def potential(self, state):
         total = jnp.zeros((), state.q.dtype)
         for _, depth in self._depths(self._along(state)):
-            total = total + stored(depth, self.stiffness, self.exponent)
+            total = total + contact_energy(depth, self.stiffness, self.exponent)
         return total
 
     def _depths(self, along):
-        """For each limit the sense in which it is passed, and by how much."""
+        """Return for each limit the sense in which it is exceeded, ±1, and δ."""
         limits = [limit for limit in (self.lower, self.upper) if limit is not None]
         x = along.near(sum(limits[1:], limits[0]) / len(limits))
         return [(sign, sign * (x - limit)) for sign, limit in ((-1, self.lower), (1, self.upper)) if limit is not None]
@@ -178,8 +180,8 @@ class OneWayClutch(AbstractEffort):
         joint: name of the joint.
         damping: c, large.
         capacity: T, the largest effort. If it is None, the effort is not limited: τ = c w.
-        reverse: whether it lets the coordinate shrink, not grow.
-        coordinate: which of several angles or slides of the joint.
+        reverse: True if it lets the coordinate shrink, not grow.
+        coordinate: name of one of several angles or slides of the joint.
 
     Examples:
         >>> clutched = mbs.Mechanism(

@@ -70,30 +70,31 @@ class JointFriction(AbstractReactiveForce):
         return self.preload is None
 
     def generalized(self, state):
-        sliding, back, joint = self._sliding(state)
-        rubbed = friction_by_speed(sliding, self.velocity, self.dynamic, self.static)
-        load = -self._pressure() * rubbed - self.viscous * sliding
-        return opposite(state, *(x for pair in zip((joint.i, joint.j), back(load), strict=True) for x in pair))
+        sliding, transpose, joint = self._sliding(state)
+        dry = friction_by_speed(sliding, self.velocity, self.dynamic, self.static)
+        on_i, on_j = transpose(-self._pressure() * dry - self.viscous * sliding)
+        return opposite(state, joint.i, on_i, joint.j, on_j)
 
     def _pressure(self):
+        """Return N."""
         pressure = self.size if self.preload is None else self.preload
         require(pressure is not None, "depends on reactions, which are not known here; `force_elements` finds them")
         return pressure
 
-    def seen(self, state, a, load):
+    def size_inputs(self, state, a, load):
         del a
         return jnp.concatenate([load.force, load.torque]) if self.length is not None else load.force
 
-    def wanted(self, state, seen):
+    def size_from(self, state, inputs):
         d = state.poses[state.elements[self.joint].i].dimension
         if self.length is None:
-            return _norm(seen)
-        force = seen[:d] / 2
-        across = self._across(state, seen[d:]) / self.length
+            return _norm(inputs)
+        force = inputs[:d] / 2
+        across = self._across(state, inputs[d:]) / self.length
         return _norm(force + across) + _norm(force - across)
 
     def _across(self, state, torque):
-        """T_r × u."""
+        """Return T_r × a for the joint axis a, or T_r perpendicular to the axis in the plane."""
         joint = state.elements[self.joint]
         pose, slides = state.poses[joint.i], joint.mobility.slides
         axis = pose.direction(joint.axes_i[:, 2] if slides is None else slides[:, 0])
@@ -102,23 +103,23 @@ class JointFriction(AbstractReactiveForce):
         return jnp.cross(torque, axis)
 
     def _sliding(self, state: State):
-        """w, what gives the loads on bodies i and j of a load along it, and the joint."""
+        """Return the sliding velocity w, the map from a force along w to the loads on bodies i and j, and the joint."""
         joint = state.elements[self.joint]
         i, j, mobility = state.poses[joint.i], state.poses[joint.j], joint.mobility
         d, place = i.dimension, j.point(mobility.point_j)
-        met = i.components(place - i.r)
+        point_on_i = i.components(place - i.r)
 
         def sliding(v_i, v_j):
             parts = []
             if mobility.slides is not None:
-                apart = j.velocity(mobility.point_j, v_j) - i.velocity(met, v_i)
+                apart = j.velocity(mobility.point_j, v_j) - i.velocity(point_on_i, v_i)
                 parts.append(mobility.slides.T @ i.components(apart))
             if mobility.turning is not None:
                 parts.append(self.radius * (j.to_ground(v_j) - i.to_ground(v_i))[d:])
             return jnp.concatenate(parts)
 
-        w, back = jax.vjp(sliding, state.velocities[joint.i], state.velocities[joint.j])
-        return w, back, joint
+        w, transpose = jax.vjp(sliding, state.velocities[joint.i], state.velocities[joint.j])
+        return w, transpose, joint
 
     def measures(self, state):
         of = coordinates_of(state.elements, self.joint, None)
@@ -152,7 +153,7 @@ class JointFriction(AbstractReactiveForce):
 
 
 def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> Float[Array, " k"]:
-    """μ(|w| / v_t) w / |w| after Brown and McPhee, smooth at rest."""
+    """Return μ(|w| / v_t) w / |w| after Brown and McPhee, smooth at w = 0; v_t is `velocity`."""
     u = w / velocity
     u2 = u @ u
     if len(w) == 1:
@@ -167,6 +168,6 @@ def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> 
 
 
 def _norm(x: Float[Array, " d"]) -> Float[Array, ""]:
-    """The length of a vector, with no derivative where it is zero."""
+    """Return the length of a vector, with the derivative zero at zero."""
     square = x @ x
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)

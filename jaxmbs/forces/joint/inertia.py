@@ -14,28 +14,28 @@ from jaxmbs.numerics.arrays import real
 
 
 class AbstractInertialEffort(AbstractEffort, AbstractReactiveForce):
-    """An effort along a coordinate x of a joint that has −J ẍ in it."""
+    """An effort along a coordinate x of a joint that includes −J ẍ."""
 
     of_reaction = False
 
     @property
     @abc.abstractmethod
     def at_joint(self) -> Array | None:
-        """J, None where there is none."""
+        """J, the inertia at the joint; None without inertia."""
 
     @property
     def reactive(self):
         return self.at_joint is not None
 
-    def seen(self, state, a, load):
+    def size_inputs(self, state, a, load):
         del load
         return state.acceleration_along(self.joint, self.coordinate, a)[None]
 
-    def wanted(self, state, seen):
+    def size_from(self, state, inputs):
         del state
         inertia = self.at_joint
         assert inertia is not None  # or it is not reactive
-        return -inertia * seen[0]
+        return -inertia * inputs[0]
 
     def kinetic(self, state):
         inertia = self.at_joint
@@ -43,14 +43,15 @@ class AbstractInertialEffort(AbstractEffort, AbstractReactiveForce):
 
 
 class JointInertia(AbstractInertialEffort):
-    """Inertia of what turns or slides with a coordinate x of a joint and is not a body, such as rotor and gears of a drive:
-    τ = −J ẍ. Its energy ½ J ẋ² is part of the kinetic energy; its weight and gyroscopic torques are not counted. The
-    bodies must have some inertia of their own at the joint.
+    """Inertia at a coordinate x of a joint without a body, such as that of rotor and gears of a drive: τ = −J ẍ.
+
+    Its energy ½ J ẋ² is part of the kinetic energy; its weight and gyroscopic torques are not counted. The bodies must
+    have some inertia of their own at the joint.
 
     Args:
         joint: name of the joint.
         inertia: J, at the joint: n² times that of a rotor behind a gearbox of ratio n.
-        coordinate: which of several angles or slides of the joint.
+        coordinate: name of one of several angles or slides of the joint.
 
     Examples:
         >>> heavy = mbs.Mechanism(
@@ -73,7 +74,7 @@ class JointInertia(AbstractInertialEffort):
         return self.size
 
     def measures(self, state):
-        # Its energy is that of the mechanism: it brings nothing into it.
+        # Its energy is part of the kinetic energy of the mechanism, so its power is zero.
         along = self._along(state)
         names = ("torque", "angle") if along.angular else ("force", "length")
         found = dict(zip(names, (self.effort(state, along), along.value), strict=True))

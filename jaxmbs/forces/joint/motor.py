@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, check_positive, require
-from jaxmbs.forces.joint.contact import AbstractContactForce, pressed, step_field, stored
+from jaxmbs.forces.joint.contact import AbstractContactForce, contact_energy, contact_force, step_field
 from jaxmbs.forces.joint.effort import AbstractEffort
 from jaxmbs.forces.joint.inertia import AbstractInertialEffort
 from jaxmbs.forces.joint.reactive import size_field
@@ -18,12 +18,12 @@ from jaxmbs.forces.values import check_value, evaluate, value_field
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import is_concrete, real
 
-# From this part below its limit on a current that is a state rises more slowly.
-NEAR_LIMIT = 0.05
+# A current that is a state rises more slowly if it is within this fraction of its limit.
+SLOW_FRACTION = 0.05
 
 
 class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce):
-    """A direct-current motor with a gearbox at a coordinate x of a joint:
+    """A direct-current motor with a gearbox at a coordinate x of a joint.
 
         L di/dt = u − R i − K n ẋ,  τ = n η K i − n² J ẍ,
 
@@ -39,7 +39,8 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
     of inertia I and η = 1.
 
     With a backlash the rotor has a degree of freedom of its own, with two states, both referred to the joint: "lead",
-    s, how far the rotor is ahead of the joint, and "rate", w, the speed of the rotor: ṡ = w − ẋ, n² J ẇ = n η K i − τ.
+    s, the angle by which the rotor is ahead of the joint, and "rate", w, the speed of the rotor: ṡ = w − ẋ,
+    n² J ẇ = n η K i − τ.
     The effort τ that reaches the joint is that of a stop (as in `JointStop`, with exponent 1) at each end of the play,
     s = ±b/2. The rotor starts in the middle of the play, with the speed of the joint.
 
@@ -53,11 +54,12 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         inertia: J, of the rotor.
         inductance: L; none unless given.
         efficiency: η of the gearbox, in (0, 1].
-        current_limit, voltage_limit: i_max and u_max.
+        current_limit: i_max.
+        voltage_limit: u_max.
         backlash: b, the whole play of the gearbox, in units of the coordinate; none unless given. It needs an inertia.
-        tooth_stiffness: k of the teeth beyond the play, seen from the joint; only with a backlash.
+        tooth_stiffness: k of the teeth beyond the play, referred to the joint; only with a backlash.
         tooth_damping: d of the teeth, as in `JointStop`.
-        coordinate: which of several angles or slides of the joint.
+        coordinate: name of one of several angles or slides of the joint.
 
     Examples:
         >>> motor = mbs.Motor("pin", torque_constant=0.05, resistance=2.0, voltage=12.0, ratio=50.0)
@@ -94,7 +96,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
 
     def effort(self, state, along):
         if self.backlash is not None:
-            return self._through_teeth(along)
+            return self._tooth_effort(along)
         drive = self._drive(state, along.rate)
         if not self.reactive:
             return drive
@@ -123,41 +125,44 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
             found.append(self._current_rate(state, rate))
         if self.backlash is not None and self.inertia is not None:
             inertia = self.ratio**2 * self.inertia
-            found += [rate - along.rate, (self._drive(state, rate) - self._through_teeth(along)) / inertia]
+            found += [rate - along.rate, (self._drive(state, rate) - self._tooth_effort(along)) / inertia]
         return jnp.stack(found)
 
-    def _rate(self, joint):
-        """The rate of the rotor, seen from the joint."""
-        return joint if self.backlash is None else self.known[-1]
+    def _rate(self, joint_rate):
+        """Return the rate of the rotor, referred to the joint."""
+        return joint_rate if self.backlash is None else self.known[-1]
 
     def _current_rate(self, state, rate):
+        """Return di/dt."""
         drop = self.resistance * self.known[0] + self.torque_constant * self.ratio * rate
         found = (self._voltage(state) - drop) / self.inductance
         if self.current_limit is not None:
             left = 1 - jnp.sign(found) * self.known[0] / self.current_limit
-            found = found * jnp.minimum(left / NEAR_LIMIT, 1)
+            found = found * jnp.minimum(left / SLOW_FRACTION, 1)
         return found
 
     def _teeth(self):
-        """For each side of the play the sense in which it is passed, and by how much."""
+        """Return for each side of the play the sense in which it is exceeded, ±1, and the depth."""
         assert self.backlash is not None
         return [(sign, sign * self.known[-2] - self.backlash / 2) for sign in (-1, 1)]
 
-    def _through_teeth(self, along):
-        """τ, from the rotor to the joint."""
+    def _tooth_effort(self, along):
+        """Return τ, from the rotor to the joint."""
         faster, total = self.known[-1] - along.rate, jnp.zeros_like(along.rate)
         for sign, depth in self._teeth():
             law = self.tooth_stiffness, 1.0, self.tooth_damping
-            total = total + sign * pressed(depth, sign * faster, *law, step=self.step)
+            total = total + sign * contact_force(depth, sign * faster, *law, step=self.step)
         return total
 
     def _voltage(self, state):
+        """Return u within its limits."""
         voltage = evaluate(self.voltage, state, (), "voltage")
         if self.voltage_limit is not None:
             voltage = jnp.clip(voltage, -self.voltage_limit, self.voltage_limit)
         return voltage
 
     def _current(self, state, rate):
+        """Return i within its limits."""
         if self.inductance is not None:
             return self.known[0]
         voltage = self._voltage(state)
@@ -165,6 +170,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return current if self.current_limit is None else jnp.clip(current, -self.current_limit, self.current_limit)
 
     def _drive(self, state, rate):
+        """Return n η K i, or n K i / η if the joint drives the motor."""
         torque = self.ratio * self.torque_constant * self._current(state, rate)
         if self.efficiency is None:
             return torque
@@ -174,7 +180,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         total = jnp.zeros((), state.q.dtype)
         if self.backlash is not None:
             for _, depth in self._teeth():
-                total = total + stored(depth, self.tooth_stiffness, 1.0)
+                total = total + contact_energy(depth, self.tooth_stiffness, 1.0)
         return total
 
     def kinetic(self, state):
@@ -188,7 +194,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         drive = self._drive(state, rate)
         power, effort = drive * rate, drive
         if self.backlash is not None:
-            effort = self._through_teeth(along)
+            effort = self._tooth_effort(along)
             power = power - effort * (rate - along.rate)
         found = {"torque" if along.angular else "force": effort, value: along.value, "rate": along.rate}
         return {**found, "current": self._current(state, rate), "power": power}
@@ -214,8 +220,8 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
 class Servo(AbstractEffort):
     """A position servo at a coordinate x of a joint: τ = k_p (x_s − x) + k_v (ẋ_s − ẋ), kept within ±τ_max.
 
-    ẋ_s is the rate of the target where it is a motion, else zero. An angle in space is counted so that it lies
-    within half a turn of the target.
+    ẋ_s is the rate of the target if it is a motion, else zero. An angle in space is counted so that it lies within half a
+    turn of the target.
 
     Args:
         joint: name of the joint.
@@ -223,7 +229,7 @@ class Servo(AbstractEffort):
         position_gain: k_p.
         velocity_gain: k_v.
         limit: τ_max.
-        coordinate: which of several angles or slides of the joint.
+        coordinate: name of one of several angles or slides of the joint.
 
     Examples:
         >>> servo = mbs.Servo("pin", mbs.motion.Ramp(rate=1.0), position_gain=100.0, velocity_gain=5.0)

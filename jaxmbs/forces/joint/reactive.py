@@ -1,4 +1,4 @@
-"""Forces whose size depends on accelerations and on the reactions that these bring about."""
+"""Forces whose size depends on accelerations and reactions, which in turn depend on these forces."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from jaxmbs.numerics.arrays import real
 
 
 class Load(NamedTuple):
-    """What a joint does to body j.
+    """Force and torque of a joint on body j.
 
     Attributes:
-        force: in the ground frame. torque: about point_j, in the ground frame; one number in the plane.
+        force: (d,), in the ground frame.
+        torque: about point_j, in the ground frame; (1,) in the plane, (3,) in space.
     """
 
     force: Float[Array, " d"]
@@ -25,16 +26,15 @@ class Load(NamedTuple):
 
 
 class AbstractReactiveForce(AbstractForce):
-    """A force of which one number x, its size, is known only together with accelerations v̇ and reactions: these are affine
-    functions of the sizes of all such forces, and x = f(state, v̇, reaction) for each of them.
+    """A force with a size x = f(state, v̇, reaction) that depends on accelerations v̇ and reactions.
 
-    `generalized` is linear in the size, which stands in `size` once it has been found; before that it raises
-    `ValueError`.
+    Accelerations and reactions are affine functions of the sizes of all such forces, so all are computed together.
+    `generalized` is linear in `size`; it raises `ValueError` before the size has been computed.
 
     Attributes:
         joint: name of the joint.
-        size: x, None until it is found.
-        of_reaction: whether `seen` looks at the reaction of `joint`, else at accelerations.
+        size: x, None until it has been computed.
+        of_reaction: True if the size depends on the reaction of `joint`, False if it depends on accelerations.
 
     Examples:
         >>> issubclass(mbs.JointFriction, mbs.forces.AbstractReactiveForce)
@@ -48,17 +48,17 @@ class AbstractReactiveForce(AbstractForce):
     @property
     @abc.abstractmethod
     def reactive(self) -> bool:
-        """Whether its size has to be found so; if not, it is an ordinary force."""
+        """True if its size depends on accelerations or reactions; if not, it is an ordinary force."""
 
     @abc.abstractmethod
-    def seen(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
-        """The numbers on which the size depends, affine in the accelerations and in the reaction."""
+    def size_inputs(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
+        """Return the numbers (k,) on which the size depends, affine in the accelerations and in the reaction."""
 
     @abc.abstractmethod
-    def wanted(self, state: State, seen: Float[Array, " k"]) -> Float[Array, ""]:
-        """The size that belongs to them."""
+    def size_from(self, state: State, inputs: Float[Array, " k"]) -> Float[Array, ""]:
+        """Return the size for these inputs."""
 
 
 def size_field():
-    """A dataclass field for the size of a force."""
+    """Return a dataclass field for the size of a force."""
     return real(optional=True, default=None, init=False)

@@ -1,4 +1,4 @@
-"""Forces with states of their own, such as the current of a motor: ż = f(state, z)."""
+"""Forces with states, such as the current of a motor: ż = f(state, z)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from jaxmbs.numerics.arrays import real
 
 
 class AbstractStatefulForce(AbstractForce):
-    """A force with states z of its own, additional coordinates of first order that every method integrates with the
-    motion. In `generalized` and `rates` they stand in `own`.
+    """A force with states z, additional coordinates of first order that every method integrates with the motion.
 
     Attributes:
-        own: z (k,), None where it is not known.
+        own: z (k,) in `generalized` and `rates`; None elsewhere, where the states are not known.
 
     Examples:
         >>> issubclass(mbs.Motor, mbs.forces.AbstractStatefulForce)
@@ -31,33 +30,29 @@ class AbstractStatefulForce(AbstractForce):
     @property
     @abc.abstractmethod
     def states(self) -> tuple[str, ...]:
-        """Names of the states; none where it does without."""
+        """Names of the states; empty if it has none."""
 
     @property
     @abc.abstractmethod
     def start(self) -> tuple:
-        """Their values where a simulation starts."""
+        """Initial values of the states."""
 
     def at_start(self, state: State) -> Float[Array, " k"]:
-        """Their values in the state in which a simulation starts; those of `start` unless they depend on it."""
+        """Return the initial values (k,) of the states, which may depend on the initial state of the mechanism."""
         return jnp.stack([jnp.asarray(x, state.q.dtype) for x in self.start])
 
     @property
     def known(self) -> Float[Array, " k"]:
-        """z, where it is known.
-
-        Raises:
-            ValueError: it is not.
-        """
+        """The states z (k,). If they are not known, it raises `ValueError`."""
         require(self.own is not None, f"its {', '.join(self.states)} is a state, which is not known here")
         assert self.own is not None
         return self.own
 
     @abc.abstractmethod
     def rates(self, state: State) -> Float[Array, " k"]:
-        """ż."""
+        """Return ż (k,)."""
 
 
 def own_field():
-    """A dataclass field for the states of a force."""
+    """Return a dataclass field for the states of a force."""
     return real((None,), optional=True, default=None, init=False)

@@ -1,5 +1,4 @@
-"""Equations in joint coordinates solved body by body, at a cost that grows with their number: the bodies of the tree are
-eliminated first, its loops last."""
+"""Solvers in joint coordinates, at a cost linear in the number of bodies: they eliminate the bodies first, loops last."""
 
 from __future__ import annotations
 
@@ -10,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.formulations.equations import AbstractEquations, AbstractSolver, Closed
+from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver, Closed
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
-from jaxmbs.formulations.joint.articulated import Articulated, articulated, articulated_and_solved, efforts
+from jaxmbs.formulations.joint.articulated import Articulated, efforts, factor_and_solve, factor_articulated
 from jaxmbs.formulations.joint.space import JointTree
 from jaxmbs.numerics.implicit import second_rate
 from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_semidefinite
@@ -22,7 +21,7 @@ from jaxmbs.system.equations import uniform_acceleration
 
 
 class AbstractElimination(AbstractSolver):
-    """Elimination along the tree of the equations."""
+    """Solver by elimination along the tree of the equations."""
 
     equations: AbstractEquations
     tree: JointTree
@@ -34,17 +33,17 @@ class AbstractElimination(AbstractSolver):
         tree, space, layout = self.tree, self.tree.space, self.tree.layout
         links = joint_space.links(tree.at(t), motion.q, motion.v)
         at, speeds = mechanics.bodies(tree, links, motion.q, motion.v)
-        # What is known moves as well, and is in the speeds.
+        # `speeds` include the motion that is prescribed in time.
         faster = joint_space.velocities(tree, links, v - motion.v)
-        wanted = h * (speeds + faster + h * mechanics.drifts(tree, links))
-        loop = self._loop(articulated(tree, links), motion.q, at, t, motion.floor)
+        aim = h * (speeds + faster + h * mechanics.drifts(tree, links))
+        loop = self._loop(factor_articulated(tree, links), motion.q, at, t, motion.floor)
         moved = lambda q: layout.difference(at, joint_space.configuration(tree.at(t + h), q))
 
         def missing(unknown):
             d, multipliers = unknown[: space.m], unknown[space.m :]
             q = space.retract(motion.q, d)
-            away = moved(q) - wanted
-            balance = _balance(tree, links, mechanics.of_runs(tree, away), None) - loop.phi_q.T @ multipliers
+            away = moved(q) - aim
+            balance = _balance(tree, links, mechanics.stack_by_run(tree, away), None) - loop.phi_q.T @ multipliers
             return jnp.concatenate([balance, self.equations.residual(q, t + h)])
 
         rows = loop.phi_q.shape[0]
@@ -53,10 +52,10 @@ class AbstractElimination(AbstractSolver):
         d = unknown[: space.m]
         q = space.retract(motion.q, d)
         v = mechanics.nearest_rate(tree, q, moved(q) / h, t + h)
-        return Closed(q, d, change[: space.m], gap[space.m :]), self.close_velocity(q, v, t + h, motion.revived)
+        return Closed(q, d, change[: space.m], gap[space.m :]), self.close_velocity(q, v, t + h, motion.end_floor)
 
     def _loop(self, inertia: Articulated, q, at, t, floor) -> Loop:
-        """The equations of the loops at θ, where the bodies are `at` their coordinates."""
+        """Return the factored equations of the loops at q = θ, with `at` the coordinates of the bodies."""
         by_bodies = mechanics.by_bodies(self.tree, at, t)
         phi_q = mechanics.along_joints(self.tree, inertia.links, by_bodies)
         by_multipliers = inertia.solve(phi_q.T)
@@ -65,11 +64,11 @@ class AbstractElimination(AbstractSolver):
 
 
 class OpenTree(AbstractElimination):
-    """Of a tree without loops: an ordinary differential equation, with nothing to close."""
+    """Solver for a tree without loops: an ordinary differential equation, with nothing to close."""
 
     def accelerations(self, q, v, t, correction, floor):
-        links, loads, _ = mechanics.loaded(self.tree, q, v, t)
-        inertia, free = articulated_and_solved(self.tree, links, loads)
+        links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
+        inertia, free = factor_and_solve(self.tree, links, loads)
         a = implicit_solution(_tree_gap, Articulated.solve, (self.tree, links, loads, 0 * free), inertia, free)
         return a, jnp.zeros(0, q.dtype), jnp.ones(0, q.dtype)
 
@@ -81,22 +80,22 @@ class OpenTree(AbstractElimination):
 
 
 class ClosedTree(AbstractElimination):
-    """Of a tree with loops, whose multipliers are found when the bodies have been eliminated."""
+    """Solver for a tree with loops, whose multipliers are computed when the bodies have been eliminated."""
 
     def accelerations(self, q, v, t, correction, floor):
         tree = self.tree
-        links, loads, _ = mechanics.loaded(tree, q, v, t)
-        inertia, free = articulated_and_solved(tree, links, loads)
+        links, loads, _ = mechanics.links_and_loads(tree, q, v, t)
+        inertia, free = factor_and_solve(tree, links, loads)
         at, speeds = mechanics.bodies(tree, links, q, v)
         # γ with v̇ = R θ̈ + Ṙ θ̇.
         drifts = mechanics.drifts(tree, links, uniform_acceleration(tree.mech))
         gamma = -second_rate(partial(mechanics.gaps, tree), tree.layout, at, speeds, drifts, t) + correction
         loop = self._loop(inertia, q, at, t, floor)
-        return *loop.solved(loads, free, gamma), jax.lax.stop_gradient(loop.schur.kept)
+        return *loop.solve_implicitly(loads, free, gamma), jax.lax.stop_gradient(loop.schur.kept)
 
     def metric(self, q, t):
         links, *_ = mechanics.at_rest(self.tree, q, t)
-        inertia = articulated(self.tree, links)
+        inertia = factor_articulated(self.tree, links)
 
         def solve(x):
             if x.ndim > 1:
@@ -109,12 +108,12 @@ class ClosedTree(AbstractElimination):
 
     def close_velocity(self, q, v, t, floor):
         links, at, _ = mechanics.at_rest(self.tree, q, t)
-        loop = self._loop(articulated(self.tree, links), q, at, t, floor)
-        return v + loop.solved(None, jnp.zeros_like(v), -self.equations.velocity_gap(q, v, t))[0]
+        loop = self._loop(factor_articulated(self.tree, links), q, at, t, floor)
+        return v + loop.solve_implicitly(None, jnp.zeros_like(v), -self.equations.velocity_gap(q, v, t))[0]
 
 
 class Loop(eqx.Module):
-    """What solves H θ̈ − (Φ_q R)ᵀλ = τ and Φ_q R θ̈ = γ: H = RᵀMR and Φ_q R H⁻¹ (Φ_q R)ᵀ factored."""
+    """Factored H = RᵀMR and Φ_q R H⁻¹ (Φ_q R)ᵀ, to solve H θ̈ − (Φ_q R)ᵀλ = τ and Φ_q R θ̈ = γ."""
 
     tree: JointTree
     by_bodies: Float[Array, "rows k"]
@@ -123,41 +122,41 @@ class Loop(eqx.Module):
     by_multipliers: Float[Array, "m rows"]
     schur: Factored
 
-    def solved(self, loads, free, right):
-        """θ̈ and λ, for τ = Rᵀ loads, if there are any, and `free` = H⁻¹ τ."""
+    def solve_implicitly(self, loads, free, right):
+        """Return θ̈ and λ for τ = Rᵀ loads, zero if loads is None, γ = `right` and `free` = H⁻¹ τ; differentiable."""
         given = self.tree, self.inertia.links, self.by_bodies, loads, right
         x = implicit_solution(_loop_gap, Loop.solve, given, self, self._from(free, right))
         return x[: free.size], x[free.size :]
 
     def solve(self, right):
-        """(θ̈, λ) for right sides (τ, γ)."""
+        """Return (θ̈, λ) for right sides (τ, γ)."""
         m = self.phi_q.shape[1]
         return self._from(self.inertia.solve(right[:m]), right[m:])
 
     def _from(self, free, right):
-        """(θ̈, λ) from θ̈ without λ."""
+        """Return (θ̈, λ) from `free`, the θ̈ without λ."""
         multipliers = self.schur.solve(right - self.phi_q @ free)
         return jnp.concatenate([free + self.by_multipliers @ multipliers, multipliers])
 
 
 def _tree_gap(given, rates):
-    """H θ̈ − Rᵀ loads − τ."""
+    """Return H θ̈ − Rᵀ loads − τ."""
     tree, links, loads, force = given
     return _balance(tree, links, joint_space.body_rates(tree, links, rates), loads) - force
 
 
 def _loop_gap(given, x):
-    """H θ̈ − Rᵀ loads − (Φ_q R)ᵀλ and Φ_q R θ̈ − γ."""
+    """Return H θ̈ − Rᵀ loads − (Φ_q R)ᵀλ and Φ_q R θ̈ − γ."""
     tree, links, by_bodies, loads, right = given
     rates, multipliers = jnp.split(x, [tree.space.m])
-    of_bodies = joint_space.body_rates(tree, links, rates)
+    rates_of_bodies = joint_space.body_rates(tree, links, rates)
     pull = mechanics.wrenches(tree, links, by_bodies.T @ multipliers)
     loads = pull if loads is None else [load + more for load, more in zip(loads, pull, strict=True)]
-    closing = by_bodies @ joint_space.of_bodies(tree, of_bodies, rates) - right
-    return jnp.concatenate([_balance(tree, links, of_bodies, loads), closing])
+    closing = by_bodies @ joint_space.concatenate_bodies(tree, rates_of_bodies, rates) - right
+    return jnp.concatenate([_balance(tree, links, rates_of_bodies, loads), closing])
 
 
 def _balance(tree: JointTree, links: list, rates: list, loads):
-    """Rᵀ(M v̇ − loads)."""
-    left = mechanics.unbalanced(tree, links, rates, loads)
+    """Return Rᵀ(M v̇ − loads), (m,)."""
+    left = mechanics.net_wrenches(tree, links, rates, loads)
     return efforts(tree.space, links, left, jnp.zeros(0, links[0].axes.dtype))

@@ -1,4 +1,4 @@
-"""How joints appear in a spanning tree: by their own coordinates, or others, with those left out that are prescribed."""
+"""Forms of joints in a spanning tree: their own coordinates, or others, without those that drivers prescribe."""
 
 from __future__ import annotations
 
@@ -16,29 +16,36 @@ from jaxmbs.system.topology import Tree
 
 
 class Form(NamedTuple):
-    """How the joint that carries a body appears in the tree.
+    """The choice of coordinates for the joint that carries a body.
 
     Attributes:
-        kind: one of the below. drivers: names of those that prescribe a coordinate of the joint, so that it is none here.
+        kind: `OWN`, `BY_ANGLES`, `FREE_BY_ANGLES` or `FREE`.
+        drivers: names of drivers that prescribe a coordinate of the joint, which is then not in θ.
     """
 
     kind: str
     drivers: tuple[str, ...] = ()
 
 
-# The coordinates of the joint's own `mobility`; the same with orientation angles for Euler parameters; all six, three in
-# the plane, whatever the joint holds: translations with orientation angles, or with Euler parameters.
-OWN, BY_ANGLES, FREE_BY_ANGLES, FREE = "own", "by angles", "free by angles", "free"
+# Coordinates of the joint's own `mobility`.
+OWN = "own"
+# The same, with orientation angles instead of Euler parameters.
+BY_ANGLES = "by angles"
+# All six coordinates, three in the plane, as if there were no joint: translations and orientation angles.
+FREE_BY_ANGLES = "free by angles"
+# The same, with Euler parameters instead of angles.
+FREE = "free"
+# Kinds in which the equations of the joint are rows of Φ.
 FREED = (FREE_BY_ANGLES, FREE)
 
 
 def joint_of(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
-    """A joint without the names of its bodies; None for none."""
+    """Return a joint without the names of its bodies; None for a name that is None."""
     return None if name is None else mech.constraints[name].anonymous()
 
 
 def drivers_of(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]):
-    """Drivers at the joint that carries body number k, and for each whether it counts from j to i of the `mobility_of`."""
+    """Return the drivers at the joint that carries body number k, and True for each that counts from its j to its i."""
     joint = tree.joints[k]
     j = tree.bodies[k] if joint is None or kind in FREED else mech.constraints[joint].j
     drivers = [mech.drivers[name] for name in names]
@@ -48,15 +55,23 @@ def drivers_of(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[s
 def mobility_of(
     joint, body, drivers, *, kind: str, reverse: bool, swapped: tuple[bool, ...], any_angle: bool
 ) -> Mobility:
-    """The relative coordinates of a body that a joint carries in a form of this kind.
+    """Return the relative coordinates of a body that a joint carries in a form of this kind.
 
     Args:
-        joint, body, drivers: without names; the joint is None before a floating base. swapped: see `drivers_of`.
-        reverse: whether the tree goes from the joint's j to its i. any_angle: see `Mobility.at_any_angle`.
+        joint: the joint, without names; None for a floating base.
+        body: the body.
+        drivers: drivers that prescribe coordinates, without names.
+        kind: see `Form`.
+        reverse: True if the tree goes from the joint's j to its i.
+        swapped: see `drivers_of`.
+        any_angle: see `Mobility.at_any_angle`.
+
+    Returns:
+        A `Mobility`.
     """
     if kind in FREED:
         angles, dtype = kind == FREE_BY_ANGLES, body.mass.dtype
-        # Body j is the one that is carried, whatever the joint says.
+        # Body j is the one that is carried, even if the joint has it as body i.
         mobility = (
             body.floating(dtype, angles=angles) if joint is None else joint.relative(angles=angles, swapped=reverse)
         )
@@ -69,37 +84,39 @@ def mobility_of(
     for driver, backwards in zip(drivers, swapped, strict=True):
         guide = driver.guide(mobility, backwards)
         if guide is not None:
-            mobility = mobility.guided(*guide)
+            mobility = mobility.with_motion(*guide)
     return mobility.of_either_sign() if any_angle else mobility
 
 
-def traced(make: Callable, *parts) -> Mobility:
-    """A mobility without numbers, of which only the structure is used."""
+def abstract_mobility(make: Callable, *parts) -> Mobility:
+    """Return a mobility with shapes in place of numbers, for its structure."""
     return eqx.filter_eval_shape(make, *parts)
 
 
-def guided(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tuple[Form, ...]:
-    """The forms with all drivers that prescribe a coordinate of a joint of the tree whatever the other coordinates do; of
-    several for the same coordinate the first."""
+def forms_with_drivers(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tuple[Form, ...]:
+    """Return the forms with all drivers that prescribe one coordinate of a tree joint independently of the others.
+
+    If there are several for one coordinate, the first is taken.
+    """
     forms = []
     for k, (body, name, kind) in enumerate(zip(tree.bodies, tree.joints, kinds, strict=True)):
         joint, carrier = joint_of(mech, name), GROUND if tree.parents[k] < 0 else tree.bodies[tree.parents[k]]
 
-        def known(names, k=k, kind=kind, joint=joint) -> int:
-            """How many coordinates are prescribed with these drivers."""
+        def prescribed(names, k=k, kind=kind, joint=joint) -> int:
+            """Return the number of coordinates that these drivers prescribe."""
             drivers, swapped = drivers_of(mech, tree, k, kind, names)
             make = partial(mobility_of, kind=kind, reverse=tree.reversed[k], swapped=swapped, any_angle=True)
-            return len(traced(make, joint, mech.bodies[tree.bodies[k]], drivers).known)
+            return len(abstract_mobility(make, joint, mech.bodies[tree.bodies[k]], drivers).known)
 
-        taken: list[str] = []
+        chosen: list[str] = []
         for name, driver in mech.drivers.items():
-            if {driver.i, driver.j} == {body, carrier} and known([*taken, name]) > known(taken):
-                taken.append(name)
-        forms.append(Form(kind, tuple(taken)))
+            if {driver.i, driver.j} == {body, carrier} and prescribed([*chosen, name]) > prescribed(chosen):
+                chosen.append(name)
+        forms.append(Form(kind, tuple(chosen)))
     return tuple(forms)
 
 
 def turning_at(mech: Mechanism, tree: Tree, k: int) -> AbstractTurning | None:
-    """The rotation of the joint that carries body number k; of use for its structure."""
+    """Return the rotation of the joint that carries body number k, with shapes in place of numbers."""
     make = partial(mobility_of, kind=OWN, reverse=False, swapped=(), any_angle=False)
-    return traced(make, joint_of(mech, tree.joints[k]), mech.bodies[tree.bodies[k]], ()).turning
+    return abstract_mobility(make, joint_of(mech, tree.joints[k]), mech.bodies[tree.bodies[k]], ()).turning

@@ -1,6 +1,7 @@
-"""A tree in motion: its bodies, what acts on them, and what closes its loops.
+"""Mechanics of a tree: motion of its bodies, loads on them, and the constraints that close its loops.
 
-Everything is a function of a `JointTree`; links are its bodies in motion, see `space.links`.
+Everything is a function of a `JointTree`. Links are its bodies in motion, see `space.links`; links, wrenches and rates of
+bodies are lists by run, see `recursion`.
 """
 
 from __future__ import annotations
@@ -13,54 +14,55 @@ import numpy as np
 
 from jaxmbs.formulations.augmented import CartesianEquations
 from jaxmbs.formulations.joint import space as joint_space
-from jaxmbs.formulations.joint.articulated import articulated_and_solved, efforts, symmetric, wrench_of
+from jaxmbs.formulations.joint.articulated import efforts, factor_and_solve, symmetric, wrench_of
 from jaxmbs.formulations.joint.forms import FREED
-from jaxmbs.formulations.joint.recursion import gathered, scattered
-from jaxmbs.formulations.joint.space import JointTree, mapped
+from jaxmbs.formulations.joint.recursion import stack_runs, unstack_runs
+from jaxmbs.formulations.joint.space import JointTree, map_runs
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.system.equations import applied_forces, masses, residual_of, uniform_acceleration
 
 
 def at_rest(tree: JointTree, theta, t):
-    """Where no joint moves, but for what is known in time: links, and coordinates and velocities of the bodies."""
+    """Return links, poses and velocities of the bodies with every free joint at rest; prescribed ones keep their rates."""
     still = jnp.zeros(tree.space.m, theta.dtype)
     links = joint_space.links(tree.at(t), theta, still)
     return links, *bodies(tree, links, theta, still)
 
 
 def bodies(tree: JointTree, links: list, theta, rate):
-    """Coordinates and velocities of the bodies."""
-    each = scattered(tree.space.runs, [link.motion.pose for link in links])
+    """Return q (n,) and v (m,) of the bodies."""
+    each = unstack_runs(tree.space.runs, [link.motion.pose for link in links])
     poses = dict(zip(tree.space.tree.bodies, each, strict=True))
-    speeds = mapped(tree.space.runs, _speed, links)
-    return joint_space.coordinates_of(tree, poses, theta), joint_space.of_bodies(tree, speeds, rate)
+    speeds = map_runs(tree.space.runs, _body_velocity, links)
+    return joint_space.coordinates_of(tree, poses, theta), joint_space.concatenate_bodies(tree, speeds, rate)
 
 
 def drifts(tree: JointTree, links: list, gravity=None):
-    """Ṙ θ̇; of links whose drifts count weight as inertia, gravity is added again."""
+    """Return Ṙ θ̇ (m,). `gravity` is added to the drifts of links that have been computed with weight as inertia."""
     still = jnp.zeros(tree.space.m, links[0].axes.dtype)
-    parts = mapped(tree.space.runs, lambda link: joint_space.body_drift(link.motion, gravity), links)
-    return joint_space.of_bodies(tree, parts, still)
+    parts = map_runs(tree.space.runs, lambda link: joint_space.body_drift(link.motion, gravity), links)
+    return joint_space.concatenate_bodies(tree, parts, still)
 
 
 def wrenches(tree: JointTree, links: list, v) -> list:
-    """A vector of generalized forces on the bodies, in the order of v, as wrenches."""
-    return mapped(tree.space.runs, wrench_of, links, of_runs(tree, v))
+    """Return generalized forces on the bodies, in the order of v, as wrenches by run."""
+    return map_runs(tree.space.runs, wrench_of, links, stack_by_run(tree, v))
 
 
-def of_runs(tree: JointTree, v) -> list:
-    """A vector like v of the bodies as things of the runs."""
+def stack_by_run(tree: JointTree, v) -> list:
+    """Return the parts of a vector in the order of v, by run."""
     slices = tree.layout.velocity_slices
-    return gathered(tree.space.runs, [v[slices[name]] for name in tree.space.tree.bodies])
+    return stack_runs(tree.space.runs, [v[slices[name]] for name in tree.space.tree.bodies])
 
 
-def _speed(link):
+def _body_velocity(link):
+    """Return the velocities of a body, its part of v."""
     return joint_space.body_velocity(link.motion, link.motion.twist)
 
 
-def loaded(tree: JointTree, theta, rate, t):
-    """Bodies in motion, Q − M Ṙ θ̇ as wrenches on them, and Q of the extra coordinates."""
+def links_and_loads(tree: JointTree, theta, rate, t):
+    """Return the links, Q − M Ṙ θ̇ as wrenches on them, and Q of the extra coordinates."""
     mech, extra = tree.mech, jnp.zeros(len(tree.space.extra), theta.dtype)
     both = joint_space.links(tree.at(t), theta, rate, uniform_acceleration(mech), _load)
     links, loads = [link for link, _ in both], [load for _, load in both]
@@ -73,27 +75,28 @@ def loaded(tree: JointTree, theta, rate, t):
 
 @jax.jit
 def _load(edge, link):
-    """−M Ṙ θ̇ and what else comes of velocities, as a wrench."""
+    """Return −M Ṙ θ̇ and the other forces that depend on velocities only, as a wrench."""
     pose, body = link.motion.pose, edge.body
-    load = body.velocity_force(pose, _speed(link)) - body.mass_matrix(pose) @ joint_space.body_drift(link.motion)
+    load = body.velocity_force(pose, _body_velocity(link)) - body.mass_matrix(pose) @ joint_space.body_drift(
+        link.motion
+    )
     return wrench_of(link, load)
 
 
 @jax.jit
 def _momentum(edge, link, velocity):
-    """M v of a body as a wrench."""
+    """Return M v of a body as a wrench."""
     return wrench_of(link, edge.body.mass_matrix(link.motion.pose) @ velocity)
 
 
-def unbalanced(tree: JointTree, links: list, rates: list, loads: list | None) -> list:
-    """M v̇ less loads, if there are any, as wrenches; v̇ as things of the runs."""
-    inertial = mapped(tree.space.runs, _momentum, tree.edges, links, rates)
+def net_wrenches(tree: JointTree, links: list, rates: list, loads: list | None) -> list:
+    """Return M v̇ minus the loads, if there are any, as wrenches; `rates` are v̇ by run."""
+    inertial = map_runs(tree.space.runs, _momentum, tree.edges, links, rates)
     return inertial if loads is None else [x - load for x, load in zip(inertial, loads, strict=True)]
 
 
-def closing(tree: JointTree) -> dict:
-    """The constraints that the tree does not satisfy by itself, then the drivers that prescribe none of its joints'
-    coordinates."""
+def closing_elements(tree: JointTree) -> dict:
+    """Return the elements that are rows of Φ, by name: cut constraints, then drivers that prescribe no joint coordinate."""
     mech, joints, forms = tree.mech, tree.space.tree.joints, tree.space.forms
     held = {joint for joint, form in zip(joints, forms, strict=True) if form.kind not in FREED}
     held |= {name for form in forms for name in form.drivers}
@@ -101,25 +104,25 @@ def closing(tree: JointTree) -> dict:
 
 
 def row_count(tree: JointTree) -> int:
-    """How many equations these are."""
-    return sum(element.rows for element in closing(tree).values())
+    """Return the number of rows of Φ."""
+    return sum(element.rows for element in closing_elements(tree).values())
 
 
 def gaps(tree: JointTree, q, t, poses=None):
-    """Their residuals, of the coordinates of bodies."""
+    """Return Φ (rows,) for coordinates q of the bodies."""
     poses = tree.mech.poses(q) if poses is None else poses
-    rows = [residual_of(tree.mech, name, element, q, t, poses) for name, element in closing(tree).items()]
+    rows = [residual_of(tree.mech, name, element, q, t, poses) for name, element in closing_elements(tree).items()]
     return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
 
 def by_bodies(tree: JointTree, q, t):
-    """Their Φ_q by the coordinates of the bodies."""
+    """Return Φ_q (rows, m) by the coordinates of the bodies."""
     layout = tree.layout
     return jacobian(partial(gaps, tree), layout, q, t) if row_count(tree) else jnp.zeros((0, layout.m), q.dtype)
 
 
 def along_joints(tree: JointTree, links: list, rows):
-    """Φ_q R from Φ_q by the coordinates of the bodies."""
+    """Return Φ_q R from `rows`, Φ_q by the coordinates of the bodies."""
 
     def row(gradient):
         extra = gradient[gradient.shape[0] - len(tree.space.extra) :]
@@ -129,20 +132,20 @@ def along_joints(tree: JointTree, links: list, rows):
 
 
 def nearest_rate(tree: JointTree, theta, v, t):
-    """θ̇ such that bodies move as near to v as can be, in the sense of M."""
+    """Return θ̇ such that the velocities of the bodies are nearest to v in the metric M."""
     links, q, known = at_rest(tree, theta, t)
     return nearest(tree, theta, links, q, v - known, t)
 
 
 def nearest(tree: JointTree, theta, links: list, q, v, t):
-    """θ̇ with R θ̇ nearest to v in the sense of M: RᵀMR θ̇ = RᵀM v."""
+    """Return θ̇ with R θ̇ nearest to v in the metric M: RᵀMR θ̇ = RᵀM v."""
     mech, space = tree.mech, tree.space
     if not (tree.massless or space.extra):
-        return articulated_and_solved(tree, links, unbalanced(tree, links, of_runs(tree, v), None))[1]
+        return factor_and_solve(tree, links, net_wrenches(tree, links, stack_by_run(tree, v), None))[1]
     # Coordinates without inertia are given some, because their velocities matter as well.
-    lacking = [massless for body in mech.bodies.values() for massless in body.massless]
-    none = np.array(lacking + [True] * len(space.extra))
-    mass = masses(mech, q) + jnp.diag(none * CartesianEquations(mech).weight)
+    massless = [entry for body in mech.bodies.values() for entry in body.massless]
+    lacking = np.array(massless + [True] * len(space.extra))
+    mass = masses(mech, q) + jnp.diag(lacking * CartesianEquations(mech).weight)
     transformation = joint_space.transformation(tree.at(t), theta)
     matrix = symmetric(transformation.T @ mass @ transformation)
     return factor_symmetric_positive(matrix).solve(transformation.T @ (mass @ v))

@@ -1,8 +1,12 @@
 """Recursions over the bodies of a tree: from the ground to the leaves, and back.
 
-Bodies of a branch, one carried by the one before it, that are all made alike, or alike by turns, are run through in a loop,
-so that a chain costs as much to compile with 64 links as with 256. Each turn is a run of bodies that are alike. Where there
-are too few for a loop, each body is a run and written out.
+A branch is a sequence of bodies, each carried by the one before it. If all its bodies have the same structure, or repeat a
+pattern of up to `MAX_TURNS` structures, the recursion is a loop, so that a chain costs as much to compile with 64 links as
+with 256. A run has the bodies at one position of the pattern. If there are too few for a loop, each body is a run of its
+own, and is written out.
+
+Values "by run" are lists with an entry for each run: a pytree of arrays, stacked along a leading axis if it has several
+bodies.
 """
 
 from __future__ import annotations
@@ -15,20 +19,23 @@ import jax.numpy as jnp
 
 from jaxmbs.numerics.repeated import MIN_IN_LOOP
 
-# The most that one round of a loop has, and the fewest rounds.
+# Largest number of runs that alternate in a loop.
 MAX_TURNS = 8
+# A loop goes through the pattern at least this many times.
 MIN_ROUNDS = 4
 
 
 class Run(NamedTuple):
-    """Bodies start, start + turns, …, below stop, that are alike.
+    """The bodies start, start + turns, … below stop, which have the same structure.
 
     Attributes:
-        turns: how many runs go through a loop together; they follow each other.
-        first: the first body of the first of them.
-        parent: the number of the body that carries body `start`, −1 for the ground.
-        side: (number in the run, run) of the runs that are carried by a body of this one, but for the last of the loop.
-        end: the runs that are carried by the last body of the loop, in the run that this body is in.
+        start: index of the first body.
+        stop: end of the range of indices.
+        turns: number of runs that alternate in the loop; they follow each other.
+        first: index of the first body of the first of these runs.
+        parent: index of the body that carries body `start`, −1 for the ground.
+        side: (position in the run, run) of the runs carried by a body of this run that is not the last of the loop.
+        end: runs carried by the last body of the loop, for the run that has this body.
     """
 
     start: int
@@ -41,19 +48,19 @@ class Run(NamedTuple):
 
     @property
     def bodies(self) -> range:
-        """The numbers of its bodies."""
+        """Indices of the bodies."""
         return range(self.start, self.stop, self.turns)
 
     @property
     def loop(self) -> bool:
-        """Whether it has more than one body."""
+        """True if it has more than one body."""
         return len(self.bodies) > 1
 
 
 def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = None) -> tuple[Run, ...]:
-    """The runs of a tree whose bodies are numbered depth first.
+    """Return the runs of a tree whose bodies are numbered depth first.
 
-    alike: for each body a key; only bodies with the same one are in the same run.
+    `alike` has a key for each body; only bodies with the same key are in the same run. Loops have at least `long` bodies.
     """
     spans = list(_spans(parents, alike, MIN_IN_LOOP if long is None else long))
     bodies = [(range(a + turn, b, turns), a, b, turns) for a, b, turns in spans for turn in range(turns)]
@@ -75,7 +82,7 @@ def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = Non
 
 
 def _spans(parents: Sequence[int], alike: Sequence[Any], long: int) -> Iterator[tuple[int, int, int]]:
-    """(start, stop, turns) of each loop, and of each body that is in none."""
+    """Yield (start, stop, turns) of each loop, and of each body that is in no loop."""
     start = 0
     while start < len(parents):
         stop, chosen = start + 1, 1
@@ -91,18 +98,18 @@ def _spans(parents: Sequence[int], alike: Sequence[Any], long: int) -> Iterator[
 
 
 def _together(runs: Sequence[Run]) -> list[range]:
-    """The numbers of the runs, those of a loop together."""
+    """Return the indices of the runs, a range for each loop."""
     return [range(n, n + run.turns) for n, run in enumerate(runs) if run.start == run.first]
 
 
-def gathered(runs: Sequence[Run], each: Sequence[Any]) -> list:
-    """Things of the bodies, one by one, as things of the runs: stacked where these are loops."""
+def stack_runs(runs: Sequence[Run], each: Sequence[Any]) -> list:
+    """Return values of the bodies by run."""
     stack = lambda *leaves: jnp.stack(leaves)
     return [jax.tree.map(stack, *(each[k] for k in run.bodies)) if run.loop else each[run.start] for run in runs]
 
 
-def scattered(runs: Sequence[Run], by_run: Sequence[Any]) -> list:
-    """The inverse of `gathered`."""
+def unstack_runs(runs: Sequence[Run], by_run: Sequence[Any]) -> list:
+    """Return a value for each body from values by run: the inverse of `stack_runs`."""
     out: dict[int, Any] = {}
     for run, value in zip(runs, by_run, strict=True):
         if not run.loop:
@@ -114,8 +121,8 @@ def scattered(runs: Sequence[Run], by_run: Sequence[Any]) -> list:
     return [out[k] for k in range(len(out))]
 
 
-def divided(runs: Sequence[Run], x, slices: Sequence[slice]) -> list:
-    """A vector, or columns of it, as things of the runs; the slices are those of the bodies in it."""
+def split_runs(runs: Sequence[Run], x, slices: Sequence[slice]) -> list:
+    """Return the parts of a vector, or of columns, by run; `slices` are the entries of each body."""
     out = []
     for run in runs:
         here = slices[run.start]
@@ -128,8 +135,8 @@ def divided(runs: Sequence[Run], x, slices: Sequence[slice]) -> list:
     return out
 
 
-def joined(runs: Sequence[Run], parts: Sequence[Any]) -> list:
-    """Vectors of the bodies, things of the runs, as vectors that follow each other: the inverse of `divided`."""
+def concatenate_runs(runs: Sequence[Run], parts: Sequence[Any]) -> list:
+    """Return vectors by run as a list of vectors to be concatenated: the inverse of `split_runs`."""
     out = []
     for numbers in _together(runs):
         some = [parts[n] for n in numbers]
@@ -139,7 +146,7 @@ def joined(runs: Sequence[Run], parts: Sequence[Any]) -> list:
 
 
 def forward(runs: Sequence[Run], step: Callable, ground: Any, given: Sequence[Any], passed: Callable) -> list:
-    """y_k = step(passed(y_parent), x_k) for all bodies, as things of the runs; what the ground passes on is given."""
+    """Return y_k = step(passed(y_parent), x_k) of all bodies, by run; `ground` is the value that the ground passes on."""
     out: list = []
     where = {k: (n, row) for n, run in enumerate(runs) for row, k in enumerate(run.bodies)}
 
@@ -162,8 +169,10 @@ def forward(runs: Sequence[Run], step: Callable, ground: Any, given: Sequence[An
 
 
 def backward(runs: Sequence[Run], step: Callable, given: Sequence[Any], nothing: Any) -> tuple[list, Any]:
-    """(y_k, c_k) = step(Σ c of the children of k, x_k) for all bodies: the y as things of the runs, and the sum of the c of
-    those that the ground carries. A body without children gets `nothing`."""
+    """Return y of all bodies by run, and Σ c of those that the ground carries: (y_k, c_k) = step(Σ c of children, x_k).
+
+    A body without children gets `nothing` as its sum.
+    """
     out, passed = [None] * len(runs), [None] * len(runs)
 
     def loop(carry, row):
@@ -187,10 +196,10 @@ def backward(runs: Sequence[Run], step: Callable, given: Sequence[Any], nothing:
 
 
 def _rows(length: int, nothing, given: list):
-    """Rows with things added to some; None if there are none."""
+    """Return rows of zeros with the values of pairs (row, value) added; None if there are no pairs."""
     if not given:
         return None
     rows = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), nothing)
-    for k, thing in given:
-        rows = jax.tree.map(lambda row, c, k=k: row.at[k].add(c), rows, thing)
+    for k, value in given:
+        rows = jax.tree.map(lambda row, c, k=k: row.at[k].add(c), rows, value)
     return rows

@@ -1,8 +1,8 @@
 """Joint coordinates θ of a mechanism: its spanning tree with the relative coordinates of every joint in it.
 
 Positions of the bodies q(θ), their velocities v = R θ̇ with the velocity transformation R, and Ṙ θ̇; after Issa and
-Arczewski 1998. R is made of blocks R_ij, the velocity of body i by the rates of joint j, where joint j is on the path from
-the ground to body i; all follow from `Mobility`.
+Arczewski 1998. R consists of blocks R_ij, the velocity of body i by the rates of joint j, for joints j on the path from the
+ground to body i; all follow from `Mobility`. Values "by run" are explained in `recursion`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,19 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
-from jaxmbs.formulations.joint.forms import FREED, OWN, Form, drivers_of, joint_of, mobility_of, traced
-from jaxmbs.formulations.joint.recursion import Run, divided, forward, gathered, joined, runs_of, scattered
-from jaxmbs.mobility import Given, Mobility, Motion
+from jaxmbs.formulations.joint.forms import FREED, OWN, Form, abstract_mobility, drivers_of, joint_of, mobility_of
+from jaxmbs.formulations.joint.recursion import (
+    Run,
+    concatenate_runs,
+    forward,
+    runs_of,
+    split_runs,
+    stack_runs,
+    unstack_runs,
+)
+from jaxmbs.mobility import FrameMotion, Mobility, PrescribedCoordinates
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
-from jaxmbs.numerics.space import Flat, Manifold, Space
+from jaxmbs.numerics.space import Flat, Manifold, PartwiseSpace
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree, spanning_tree
@@ -34,7 +42,7 @@ class Joint(NamedTuple):
     """The static part of an edge of the tree.
 
     Attributes:
-        name: that of the joint, or of the floating body.
+        name: name of the joint, or of the floating body.
         coordinates, velocities, angular, manifold, at_rest: see `Mobility`.
     """
 
@@ -47,14 +55,16 @@ class Joint(NamedTuple):
 
 
 class Edge(eqx.Module):
-    """A body with what carries it.
+    """A body with the joint that carries it.
 
     Attributes:
-        mobility: the relative coordinates. joint: the joint, None before a floating base, without the names of its bodies,
-            so that joints that are alike are the same code. body: the body.
-        drivers: those that prescribe a coordinate, without names as well. swapped: whether their j is body i of the joint.
-        reverse: whether the joint is traversed from its j to its i.
-        given: what is known of the coordinates at some time; see `JointTree.at`.
+        mobility: the relative coordinates.
+        joint: the joint, None for a floating base. It has no names of bodies, so that equal joints are the same code.
+        body: the body.
+        drivers: drivers that prescribe a coordinate, without names as well.
+        swapped: True for each driver whose j is body i of the joint.
+        reverse: True if the joint is traversed from its j to its i.
+        given: prescribed coordinates at some time; see `JointTree.at`.
     """
 
     mobility: Mobility
@@ -63,31 +73,34 @@ class Edge(eqx.Module):
     drivers: tuple[AbstractConstraint, ...]
     swapped: tuple[bool, ...] = eqx.field(static=True)
     reverse: bool = eqx.field(static=True)
-    given: Given | None = None
+    given: PrescribedCoordinates | None = None
 
 
 class Link(eqx.Module):
     """A body in motion on its joint.
 
     Attributes:
-        motion: with its own end of the joint as reference point.
-        axes: (k, m) its twist by unit rates of the joint. arm: from the reference point of what carries it to its own.
+        motion: its motion, with its own point of the joint as reference point.
+        axes: (k, m), its twist by unit rates of the joint.
+        arm: (d,), from the reference point of the body that carries it to its own.
     """
 
-    motion: Motion
+    motion: FrameMotion
     axes: Float[Array, "k m"]
     arm: Float[Array, " d"]
 
 
 @dataclasses.dataclass(frozen=True)
-class JointSpace(Space):
-    """The space of joint coordinates θ: those of the joints, in the order of the tree, then the extra coordinates of
-    constraints.
+class JointSpace(PartwiseSpace):
+    """The space of joint coordinates θ: those of the joints, in the order of the tree, then extra coordinates.
 
     Attributes:
-        tree: the spanning tree. joints: its edges. extra: names of the extra coordinates. runs: see `recursion`.
-        any_angle: whether angles at which joints hold bodies are among θ; see `Mobility.at_any_angle`.
-        forms: how the joints appear.
+        tree: the spanning tree.
+        joints: its edges.
+        extra: names of the extra coordinates of constraints.
+        runs: see `recursion`.
+        any_angle: True if angles at which joints hold bodies are in θ; see `Mobility.at_any_angle`.
+        forms: choices of coordinates for the joints.
     """
 
     tree: Tree
@@ -109,7 +122,7 @@ class JointSpace(Space):
 
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of the entries of θ: "A.phi", …"""
+        """Names of the entries of θ, such as "A.phi"."""
         return tuple(f"{joint.name}.{c}" for joint in self.joints for c in joint.coordinates) + self.extra
 
     @cached_property
@@ -119,7 +132,7 @@ class JointSpace(Space):
 
     @cached_property
     def angular(self) -> np.ndarray:
-        """For each entry of θ̇ whether it is the rate of an angle, or else of a length."""
+        """(m,), True for each entry of θ̇ that is the rate of an angle, False for that of a length."""
         return np.array([a for joint in self.joints for a in joint.angular] + [True] * len(self.extra), bool)
 
     @property
@@ -134,12 +147,12 @@ class JointSpace(Space):
 
     @property
     def rest(self) -> np.ndarray:
-        """θ of no displacement in any joint."""
+        """θ (n,) without displacement in any joint."""
         return np.array([x for joint in self.joints for x in joint.at_rest] + [0.0] * len(self.extra))
 
     @cached_property
     def _turning(self) -> tuple[tuple[slice, slice, type[Manifold]], ...]:
-        """Entries of θ and θ̇ that are not flat."""
+        """Entries of θ and of θ̇ with a manifold that is not flat, and this manifold."""
         out = []
         for joint, at, v_at in zip(self.joints, self.slices, self.velocity_slices, strict=True):
             if joint.manifold is not Flat:
@@ -147,8 +160,7 @@ class JointSpace(Space):
                 out.append((slice(at.start + flat, at.stop), slice(v_at.start + flat, v_at.stop), joint.manifold))
         return tuple(out)
 
-    def _by_part(self, function: str, *args):
-        """A function of manifolds: of arrays, each with 0 where it has the places of θ, 1 where those of θ̇."""
+    def _by_part(self, function, *args):
         parts, done = [], [0, 0]
         flat = lambda ends: getattr(Flat, function)(*(x[done[k] : ends[k]] for x, k in args))
         for *places, manifold in self._turning:
@@ -158,37 +170,20 @@ class JointSpace(Space):
         parts.append(flat([None, None]))
         return jnp.concatenate(parts) if len(parts) > 1 else parts[0]
 
-    def rate(self, q, v):
-        return self._by_part("rate", (q, 0), (v, 1))
-
-    def retract(self, q, d):
-        return self._by_part("retract", (q, 0), (d, 1))
-
-    def difference(self, q, other):
-        return self._by_part("difference", (q, 0), (other, 0))
-
-    def chart_rate(self, d, v):
-        return self._by_part("chart_rate", (d, 1), (v, 1))
-
-    def extent(self, q):
-        return self._by_part("extent", (q, 0))
-
-    def normalised(self, q):
-        return self._by_part("normalised", (q, 0))
-
 
 def _slices(sizes) -> tuple[slice, ...]:
+    """Return consecutive slices of these sizes."""
     ends = list(accumulate(sizes, initial=0))
     return tuple(slice(a, b) for a, b in pairwise(ends))
 
 
 def joint_space(mech: Mechanism, *, base=None, cut: str | Iterable[str] = (), any_angle: bool = False) -> JointSpace:
-    """The space of the joint coordinates of a mechanism; `base` and `cut` as for `topology.spanning_tree`."""
+    """Return the space of the joint coordinates of a mechanism; `base` and `cut` as for `topology.spanning_tree`."""
     return space_of(mech, spanning_tree(mech, base=base, cut=cut), any_angle=any_angle)
 
 
 def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Form] | None = None) -> JointSpace:
-    """The space of the joint coordinates for a spanning tree, the joints in their own forms unless told otherwise."""
+    """Return the space of the joint coordinates for a spanning tree, with the joints in their own forms unless given."""
     forms = (Form(OWN),) * len(tree.bodies) if forms is None else tuple(forms)
     known: dict = {}
     joints, keys = [], []
@@ -200,9 +195,9 @@ def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Fo
         key = structure, form.kind, swapped, reverse, shapes
         if key not in known:
             make = partial(mobility_of, kind=form.kind, reverse=reverse, swapped=swapped, any_angle=any_angle)
-            known[key] = len(known), _kind(make, element, mech.bodies[body], drivers)
-        number, kind = known[key]
-        joints.append(Joint(body if name is None else name, *kind))
+            known[key] = len(known), _joint_fields(make, element, mech.bodies[body], drivers)
+        number, fields = known[key]
+        joints.append(Joint(body if name is None else name, *fields))
         keys.append(number)
     layout = mech.layout
     flat = layout.coordinates[layout.body_slices[layout.bodies[-1][0]].stop :]
@@ -210,21 +205,23 @@ def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Fo
 
 
 def at_any_angle(mech: Mechanism, space: JointSpace) -> JointSpace:
-    """The same space with further coordinates that tell turns, senses and signs of the bodies apart."""
+    """Return the space with further coordinates that distinguish turns, senses and signs of the bodies."""
     return space_of(mech, space.tree, any_angle=True, forms=space.forms)
 
 
-def _kind(make: Callable, *parts) -> tuple:
-    """Names, angles, manifold and rest of a joint's coordinates."""
-    m = traced(make, *parts)
+def _joint_fields(make: Callable, *parts) -> tuple:
+    """Return the fields of a `Joint` except its name."""
+    m = abstract_mobility(make, *parts)
     return m.coordinates, m.velocities, m.angular, m.manifold, m.at_rest
 
 
 class JointTree(eqx.Module):
-    """A mechanism as a tree, what recursions go over.
+    """A mechanism as a tree, for recursions.
 
     Attributes:
-        space: the joint coordinates. mech: the mechanism. edges: its bodies with their joints, as things of the runs.
+        space: the joint coordinates.
+        mech: the mechanism.
+        edges: bodies with their joints, by run.
     """
 
     space: JointSpace = eqx.field(static=True)
@@ -233,7 +230,7 @@ class JointTree(eqx.Module):
 
     @property
     def layout(self) -> Layout:
-        """That of the mechanism."""
+        """Layout of the mechanism."""
         return self.mech.layout
 
     @property
@@ -243,55 +240,60 @@ class JointTree(eqx.Module):
 
     @property
     def massless(self) -> bool:
-        """True if some velocity of a body has no inertia, whatever the numbers are."""
+        """True if some velocity of a body has no inertia for any numbers."""
         return any(any(body.massless) for body in self.mech.bodies.values())
 
     def at(self, t: Float[Array, ""]) -> JointTree:
-        """The same with what is known of the coordinates at a time."""
+        """Return the tree with the prescribed coordinates at a time."""
         if not any(edge.mobility.known for edge in self.edges):
             return self
-        known = mapped(self.space.runs, lambda edge: edge.mobility.given(t), self.edges)
+        known = map_runs(self.space.runs, lambda edge: edge.mobility.given(t), self.edges)
         edges = [dataclasses.replace(edge, given=given) for edge, given in zip(self.edges, known, strict=True)]
         return JointTree(self.space, self.mech, edges)
 
 
 def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
-    """The tree of a mechanism with the numbers that it has."""
+    """Return the tree of a mechanism with its numbers."""
     tree, runs = space.tree, space.runs
-    joints = gathered(runs, [joint_of(mech, name) for name in tree.joints])
-    bodies = gathered(runs, [mech.bodies[name] for name in tree.bodies])
+    joints = stack_runs(runs, [joint_of(mech, name) for name in tree.joints])
+    bodies = stack_runs(runs, [mech.bodies[name] for name in tree.bodies])
     at_joints = [drivers_of(mech, tree, k, form.kind, form.drivers) for k, form in enumerate(space.forms)]
-    drivers = gathered(runs, [drivers for drivers, _ in at_joints])
+    drivers = stack_runs(runs, [drivers for drivers, _ in at_joints])
     edges = []
     for run, joint, body, guides in zip(runs, joints, bodies, drivers, strict=True):
         k = run.start
         kind, reverse, swapped = space.forms[k].kind, tree.reversed[k], at_joints[k][1]
         make = partial(mobility_of, kind=kind, reverse=reverse, swapped=swapped, any_angle=space.any_angle)
-        [mobility] = mapped([run], make, [joint], [body], [guides])
+        [mobility] = map_runs([run], make, [joint], [body], [guides])
         edges.append(Edge(mobility, joint, body, guides, swapped, reverse and kind not in FREED))
     return JointTree(space, mech, edges)
 
 
-# Traced once for joints that are alike.
+# Traced once for equal joints.
 @jax.jit
-def _carried(edge: Edge, parent: Motion, theta, rate) -> Link:
+def _link(edge: Edge, parent: FrameMotion, theta, rate) -> Link:
+    """Return the link of a body, from the motion of its parent and its joint coordinates and rates."""
     motion, axes = edge.mobility.carry(parent, theta, rate, edge.given, reverse=edge.reverse)
     return Link(motion, axes, motion.point - parent.point)
 
 
 @jax.jit
-def _placed(edge: Edge, pose, theta):
+def _child_pose(edge: Edge, pose, theta):
+    """Return the pose of a body, from that of its parent and its joint coordinates."""
     return edge.mobility.place(pose, theta, edge.given, reverse=edge.reverse)
 
 
 def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
-    """θ, or θ̇, or columns of them, as things of the runs."""
-    return divided(space.runs, theta, space.velocity_slices if velocities else space.slices)
+    """Return θ, or θ̇ with `velocities`, or columns of them, by run."""
+    return split_runs(space.runs, theta, space.velocity_slices if velocities else space.slices)
 
 
 def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = None) -> list:
-    """All bodies in motion, as things of the runs. With `gravity` g the ground moves with −g, so that drifts count
-    weight as inertia. also: (edge, link) ↦ something; then pairs of links and these."""
+    """Return the links of all bodies, by run.
+
+    With `gravity` g the ground has the acceleration −g, so that drifts include weight as inertia. If a function `also` of
+    (edge, link) is given, pairs of links and its values are returned.
+    """
     space = tree.space
     ground = tree.layout.pose(GROUND, theta)
     still = jnp.zeros(ground.dimension + ground.spins, theta.dtype)
@@ -300,59 +302,63 @@ def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = No
     given = list(zip(tree.edges, by_run(space, theta), rates, strict=True))
 
     def step(parent, x):
-        link = _carried(x[0], parent, *x[1:])
+        link = _link(x[0], parent, *x[1:])
         return link, None if also is None else also(x[0], link)
 
-    found = forward(space.runs, step, Motion(ground, ground.r, still, drift), given, lambda y: y[0].motion)
+    found = forward(space.runs, step, FrameMotion(ground, ground.r, still, drift), given, lambda y: y[0].motion)
     return found if also else [link for link, _ in found]
 
 
-def mapped(runs: Sequence[Run], f: Callable, *things: Sequence) -> list:
-    """f of things of the bodies, as things of the runs."""
-    return [jax.lax.map(lambda x: f(*x), x) if run.loop else f(*x) for run, *x in zip(runs, *things, strict=True)]
+def map_runs(runs: Sequence[Run], f: Callable, *values: Sequence) -> list:
+    """Return f of each body, by run, for values by run."""
+    return [jax.lax.map(lambda x: f(*x), x) if run.loop else f(*x) for run, *x in zip(runs, *values, strict=True)]
 
 
 def poses(tree: JointTree, theta) -> dict:
-    """The poses of all bodies and of the ground."""
+    """Return the poses of all bodies and of the ground, by name."""
     space = tree.space
     ground = tree.layout.pose(GROUND, theta)
     given = list(zip(tree.edges, by_run(space, theta), strict=True))
-    placed = forward(space.runs, lambda parent, x: _placed(x[0], parent, x[1]), ground, given, lambda pose: pose)
-    found = dict(zip(space.tree.bodies, scattered(space.runs, placed), strict=True))
+    poses_by_run = forward(
+        space.runs, lambda parent, x: _child_pose(x[0], parent, x[1]), ground, given, lambda pose: pose
+    )
+    found = dict(zip(space.tree.bodies, unstack_runs(space.runs, poses_by_run), strict=True))
     return {GROUND: ground, **{name: found[name] for name in tree.layout.body_types}}
 
 
 def coordinates_of(tree: JointTree, poses, theta) -> Float[Array, " n"]:
-    """q of poses, with the extra coordinates of θ."""
+    """Return q (n,) from poses, with the extra coordinates of θ."""
     space = tree.space
     parts = [kind.coordinates_of(poses[name]) for name, kind in tree.layout.bodies]
     return jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])
 
 
 def configuration(tree: JointTree, theta) -> Float[Array, " n"]:
-    """q(θ)."""
+    """Return q(θ)."""
     return coordinates_of(tree, poses(tree, theta), theta)
 
 
-def measured(tree: JointTree, q) -> Float[Array, " n"]:
-    """θ(q): of a configuration that does not satisfy the joints of the tree what these can measure. With any
-    angle, q(θ) has the same Euler parameters as q, but for the sign beyond a screw or a homokinetic joint."""
+def measure_coordinates(tree: JointTree, q) -> Float[Array, " n"]:
+    """Return θ(q). If q violates joints of the tree, θ has the relative coordinates that these joints measure.
+
+    With `any_angle`, q(θ) has the Euler parameters of q, except for the sign after a screw or a homokinetic joint.
+    """
     space, layout = tree.space, tree.layout
     names = space.tree.bodies
-    ground, rows = layout.pose(GROUND, q), gathered(space.runs, [layout.coordinates_of(name, q) for name in names])
-    children = mapped(space.runs, lambda edge, row: edge.body.pose(row), tree.edges, rows)
-    at = scattered(space.runs, children)
-    parents = gathered(space.runs, [ground if k < 0 else at[k] for k in space.tree.parents])
+    ground, rows = layout.pose(GROUND, q), stack_runs(space.runs, [layout.coordinates_of(name, q) for name in names])
+    children = map_runs(space.runs, lambda edge, row: edge.body.pose(row), tree.edges, rows)
+    pose_of = unstack_runs(space.runs, children)
+    parents = stack_runs(space.runs, [ground if k < 0 else pose_of[k] for k in space.tree.parents])
 
     def measure(edge, parent, child):
-        ends = (child, parent) if edge.reverse else (parent, child)
-        return edge.mobility.measure(*ends, edge.given, twice=space.any_angle)
+        i, j = (child, parent) if edge.reverse else (parent, child)
+        return edge.mobility.measure(i, j, edge.given, twice=space.any_angle)
 
-    parts = mapped(space.runs, measure, tree.edges, parents, children)
-    return jnp.concatenate([*joined(space.runs, parts), q[layout.n - len(space.extra) :]])
+    parts = map_runs(space.runs, measure, tree.edges, parents, children)
+    return jnp.concatenate([*concatenate_runs(space.runs, parts), q[layout.n - len(space.extra) :]])
 
 
-def placed(mech: Mechanism, space: JointSpace, theta, near, t) -> tuple[JointTree, Float[Array, " n"]]:
+def tree_near(mech: Mechanism, space: JointSpace, theta, near, t) -> tuple[JointTree, Float[Array, " n"]]:
     """Return a tree and its coordinates for the θ of a space.
 
     If `near`, a configuration of the bodies, is given, senses, turns and signs are taken from it.
@@ -360,26 +366,26 @@ def placed(mech: Mechanism, space: JointSpace, theta, near, t) -> tuple[JointTre
     if near is None:
         return joint_tree(mech, space), theta
     tree = joint_tree(mech, at_any_angle(mech, space))
-    known, parts = measured(tree.at(t), near), []
+    known, parts = measure_coordinates(tree.at(t), near), []
     for own, all_of_them in zip(space.slices, tree.space.slices, strict=True):
         parts += [theta[own], known[all_of_them][own.stop - own.start :]]
     return tree, jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])
 
 
 @jax.jit
-def moved(pose, twist, arm):
-    """A twist, or columns of them, about the end of an arm of the same body."""
+def shift_twist(pose, twist, arm):
+    """Return a twist, or columns of them, about the end of an arm of the same body."""
     d = pose.dimension
     return jnp.concatenate([twist[:d] + pose.lever(arm) @ twist[d:], twist[d:]])
 
 
-def spread(tree: JointTree, links: list, rate) -> list:
-    """The twists of all bodies, about their own ends of the joints, at the joint velocities θ̇: R θ̇."""
+def body_twists(tree: JointTree, links: list, rate) -> list:
+    """Return the twists of all bodies at the joint velocities θ̇, about their own points of the joints, by run."""
     space = tree.space
 
     def step(parent, x):
         link, rate = x
-        return moved(link.motion.pose, parent, link.arm) + link.axes @ rate
+        return shift_twist(link.motion.pose, parent, link.arm) + link.axes @ rate
 
     still = jnp.zeros(links[0].motion.twist.shape[-1], rate.dtype)
     given = list(zip(links, by_run(space, rate, velocities=True), strict=True))
@@ -387,60 +393,60 @@ def spread(tree: JointTree, links: list, rate) -> list:
 
 
 @jax.jit
-def body_velocity(motion: Motion, twist) -> Float[Array, " k"]:
-    """The velocities of a body as in v, from its twist."""
-    return motion.pose.to_body(moved(motion.pose, twist, motion.pose.r - motion.point))
+def body_velocity(motion: FrameMotion, twist) -> Float[Array, " k"]:
+    """Return the velocities of a body, its part of v, from its twist."""
+    return motion.pose.to_body(shift_twist(motion.pose, twist, motion.pose.r - motion.point))
 
 
 @jax.jit
-def body_drift(motion: Motion, plus=None) -> Float[Array, " k"]:
-    """Ṙ θ̇ of a body, as in v̇; plus an acceleration of all."""
+def body_drift(motion: FrameMotion, plus=None) -> Float[Array, " k"]:
+    """Return Ṙ θ̇ of a body, its part of v̇, plus an acceleration in the ground frame if given."""
     pose, d = motion.pose, motion.pose.dimension
     arm, omega = pose.r - motion.point, motion.twist[d:]
-    drift = moved(pose, motion.drift, arm)
+    drift = shift_twist(pose, motion.drift, arm)
     drift = drift.at[:d].add(pose.lever(pose.lever(arm) @ omega) @ omega)
     return pose.to_body(drift if plus is None else drift.at[:d].add(plus))
 
 
-def of_bodies(tree: JointTree, parts: list, extra) -> Float[Array, " m"]:
-    """Vectors of the bodies, things of the runs, as one in the order of v, with the extra velocities of θ̇."""
+def concatenate_bodies(tree: JointTree, parts: list, extra) -> Float[Array, " m"]:
+    """Return vectors of the bodies, by run, as one in the order of v, followed by the extra velocities of θ̇."""
     space = tree.space
-    named = dict(zip(space.tree.bodies, scattered(space.runs, parts), strict=True))
+    named = dict(zip(space.tree.bodies, unstack_runs(space.runs, parts), strict=True))
     return jnp.concatenate([*(named[name] for name in tree.layout.body_types), extra[space.m - len(space.extra) :]])
 
 
 def body_rates(tree: JointTree, links: list, rate) -> list:
-    """R θ̇, as things of the runs."""
-    twists = spread(tree, links, rate)
-    return mapped(tree.space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
+    """Return R θ̇, by run."""
+    twists = body_twists(tree, links, rate)
+    return map_runs(tree.space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
 
 
 def velocities(tree: JointTree, links: list, rate) -> Float[Array, " m"]:
-    """v = R θ̇."""
-    return of_bodies(tree, body_rates(tree, links, rate), rate)
+    """Return v = R θ̇."""
+    return concatenate_bodies(tree, body_rates(tree, links, rate), rate)
 
 
 def rates_of(tree: JointTree, theta, v) -> Float[Array, " m"]:
-    """θ̇ with R θ̇ = v, of least squares; R θ̇ is v less the velocities by what is known."""
+    """Return θ̇ with R θ̇ = v − (velocities from prescribed coordinates), as a least-squares solution."""
     by_rates, still = transformation(tree, theta), jnp.zeros(tree.space.m, theta.dtype)
     each = links(tree, theta, still)
-    known = mapped(tree.space.runs, lambda link: body_velocity(link.motion, link.motion.twist), each)
-    right = by_rates.T @ (v - of_bodies(tree, known, still))
+    known = map_runs(tree.space.runs, lambda link: body_velocity(link.motion, link.motion.twist), each)
+    right = by_rates.T @ (v - concatenate_bodies(tree, known, still))
     return factor_symmetric_positive(by_rates.T @ by_rates).solve(right)
 
 
 def transformation(tree: JointTree, theta) -> Float[Array, "m k"]:
-    """R(θ) with v = R θ̇: for each body and each joint on the path to it the block R_ij, zero elsewhere."""
+    """Return R(θ) with v = R θ̇: for each body and each joint on the path to it the block R_ij, zero elsewhere."""
     space = tree.space
     still = jnp.zeros(space.m, theta.dtype)
-    each = scattered(space.runs, links(tree, theta, still))
+    each = unstack_runs(space.runs, links(tree, theta, still))
     rows = {}
     for body, link in zip(space.tree.bodies, each, strict=True):
         pose = link.motion.pose
         row = jnp.zeros((link.axes.shape[0], space.m), theta.dtype)
         for j in space.tree.path(body):
-            # The joint's axes seen from the origin of the body: (u × d, u) for a revolute, (u, 0) for a prismatic joint.
-            twists = moved(pose, each[j].axes, pose.r - each[j].motion.point)
+            # The joint's axes about the origin of the body: (u × d, u) for a revolute, (u, 0) for a prismatic joint.
+            twists = shift_twist(pose, each[j].axes, pose.r - each[j].motion.point)
             block = jax.vmap(pose.to_body, in_axes=1, out_axes=1)(twists) if twists.shape[1] else twists
             row = row.at[:, space.velocity_slices[j]].set(block)
         rows[body] = row

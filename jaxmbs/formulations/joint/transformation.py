@@ -1,8 +1,8 @@
 """The velocity transformation R with v = R θ̇, and its rate; Issa and Arczewski 1998.
 
-θ does not say in which of its two senses a planar `Translational` is assembled, how often the body on it has turned, and
-which of two signs Euler parameters have. Where that matters `near`, a configuration q, tells; without it axes are parallel.
-Components of joints that are prescribed in time are known, and none of θ: they are as they are at the time t.
+θ does not determine the sense in which a planar `Translational` is assembled, the number of turns of the body on it, and
+the signs of Euler parameters. They are taken from `near`, a configuration q; without it axes are parallel. Components of
+joints that are prescribed in time are not in θ: they have their values at the time t.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from jaxtyping import Array, Float
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
-from jaxmbs.formulations.natural.equations import Natural
-from jaxmbs.formulations.natural.parts import JOINTS_ONLY, Chosen
-from jaxmbs.formulations.view import checked
+from jaxmbs.formulations.natural.natural import Natural
+from jaxmbs.formulations.natural.parts import JOINTS_ONLY, ChosenBasics
+from jaxmbs.formulations.view import check_entries
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.topology import Names
 
+# Natural coordinates by the values of the argument `coordinates`; None for velocities of the bodies.
 BY_NAME = {"bodies": None, "natural": JOINTS_ONLY}
 
 
@@ -35,11 +36,12 @@ def velocity_transformation(
     base: Names | None = None,
     cut: Names = (),
 ) -> Float[Array, "m l"]:
-    """R(θ) with v = R θ̇; Issa and Arczewski (3.4).
+    """Return R(θ) with v = R θ̇; Issa and Arczewski (3.4).
 
-    The block R_ij of body i and joint j is that of their Table 1 where joint j is on the path from the ground to body
-    i, as the secondary path matrix π* says, and zero elsewhere: (u × d, u) for a unit vector u of a revolute joint at
-    the start of an arm d, (u, 0) for a prismatic one. Composite joints have the columns of the joints they consist of.
+    The block R_ij of body i and joint j is that of their Table 1 if joint j is on the path from the ground to body i, as
+    in the secondary path matrix π*, else zero: (u × d, u) for a unit vector u of a revolute joint at the start of an arm
+    d, (u, 0) for a prismatic one. Composite joints have the columns of the joints they consist of. A θ of a wrong shape
+    raises `ValueError`.
 
     Args:
         mech: the mechanism.
@@ -52,8 +54,8 @@ def velocity_transformation(
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
 
-    Raises:
-        ValueError: θ of a wrong shape, or unknown coordinates.
+    Returns:
+        (m, l), or with a row for each natural coordinate.
 
     Examples:
         >>> print(mbs.velocity_transformation(pendulum, jnp.array([0.0])))  # ẋ, ẏ, φ̇
@@ -81,7 +83,9 @@ def velocity_transformation_rate(
     base: Names | None = None,
     cut: Names = (),
 ) -> Float[Array, "m l"]:
-    """Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6).
+    """Return Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6).
+
+    θ or θ̇ of a wrong shape raises `ValueError`.
 
     Args:
         mech: the mechanism.
@@ -93,8 +97,8 @@ def velocity_transformation_rate(
         base: see `topology.spanning_tree`.
         cut: names of joints to cut.
 
-    Raises:
-        ValueError: θ or θ̇ of a wrong shape, or unknown coordinates.
+    Returns:
+        (m, l), rows as of R.
 
     Examples:
         >>> print(mbs.velocity_transformation_rate(pendulum, jnp.array([0.0]), jnp.array([3.0])))
@@ -108,25 +112,28 @@ def velocity_transformation_rate(
     return program(mech, theta, theta_dot, _near(mech, near), jnp.asarray(t, mech.dtype))
 
 
-def _transformation(space: JointSpace, chosen: Chosen | None, mech, theta, near, t):
-    checked("theta", theta, space.coordinates)
-    tree, theta = spaces.placed(mech, space, theta, near, t)
+def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta, near, t):
+    """Return R as array code."""
+    check_entries("theta", theta, space.coordinates)
+    tree, theta = spaces.tree_near(mech, space, theta, near, t)
     tree = tree.at(t)
-    of_bodies = spaces.transformation(tree, theta)
+    matrix = spaces.transformation(tree, theta)
     if chosen is None:
-        return of_bodies
+        return matrix
     natural, q = NaturalCoordinates(mech, chosen), spaces.configuration(tree, theta)
-    return jax.vmap(lambda v: natural.rates(q, v), in_axes=1, out_axes=1)(of_bodies)
+    return jax.vmap(lambda v: natural.rates(q, v), in_axes=1, out_axes=1)(matrix)
 
 
-def _transformation_rate(space: JointSpace, chosen: Chosen | None, mech, theta, theta_dot, near, t):
-    checked("theta", theta, space.coordinates)
-    checked("theta_dot", theta_dot, space.velocities)
+def _transformation_rate(space: JointSpace, chosen: ChosenBasics | None, mech, theta, theta_dot, near, t):
+    """Return Ṙ as array code."""
+    check_entries("theta", theta, space.coordinates)
+    check_entries("theta_dot", theta_dot, space.velocities)
     matrix = lambda theta, t: _transformation(space, chosen, mech, theta, near, t)
     return jax.jvp(matrix, (theta, t), (space.rate(theta, theta_dot), jnp.ones_like(t)))[1]
 
 
 def _vector(mech: Mechanism, value) -> Array:
+    """Return an array of the mechanism's floating-point type, or of a wider one that it has."""
     value = jnp.asarray(value)
     return value.astype(jnp.result_type(mech.dtype, value))
 
@@ -135,8 +142,8 @@ def _near(mech: Mechanism, near):
     return None if near is None else mech.coordinates(near)
 
 
-def _rows_of(coordinates: str | Natural) -> Chosen | None:
-    """The natural coordinates that the rows belong to; None for the velocities of the bodies."""
+def _rows_of(coordinates: str | Natural) -> ChosenBasics | None:
+    """Return the natural coordinates that the rows belong to; None for the velocities of the bodies."""
     if isinstance(coordinates, Natural):
         return coordinates.chosen
     if coordinates not in BY_NAME:

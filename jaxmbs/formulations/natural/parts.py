@@ -1,4 +1,4 @@
-"""What natural coordinates consist of: basic points and unit vectors, frames made of them, rows of constraints."""
+"""Parts of natural coordinates: basic points and unit vectors, frames made of them, rows of constraints."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from jaxtyping import Array, Float
 from jaxmbs.element import GROUND, AbstractBody, unknown
 
 
-class Place(NamedTuple):
+class FixedVector(NamedTuple):
     """A point or vector that is fixed in a body, by its coordinates in the body's frame."""
 
     name: str
     body: str
-    at: tuple[float, ...]
+    coordinates: tuple[float, ...]
 
 
-class Chosen(NamedTuple):
+class ChosenBasics(NamedTuple):
     """Basic points and unit vectors that are chosen in addition to those of the joints, see `Natural`; hashable."""
 
     own_vectors: tuple[str, ...] = ()
-    points: tuple[Place, ...] = ()
-    vectors: tuple[Place, ...] = ()
+    points: tuple[FixedVector, ...] = ()
+    vectors: tuple[FixedVector, ...] = ()
 
 
 # Only the points and vectors of the joints, and those that bodies need in addition.
-JOINTS_ONLY = Chosen()
+JOINTS_ONLY = ChosenBasics()
 
 
 class Basic(NamedTuple):
     """A basic point or unit vector.
 
     Attributes:
+        name: its name.
         places: its coordinates in the frame of each body it belongs to; the first one, or the ground, defines it.
-        start: its first place in x; None on the ground.
-        vector: whether it is a unit vector.
+        start: its first index in x; None on the ground.
+        vector: True for a unit vector.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Basic(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """The body that defines it."""
+        """Name of the body that defines it."""
         return GROUND if self.start is None else next(iter(self.places))
 
 
@@ -56,13 +57,14 @@ class Basics(dict[str, Basic]):
     """The basic points and unit vectors of a mechanism, by name.
 
     Attributes:
-        size: the numbers that they take in x.
+        dimension: 2 or 3.
+        size: number of their components in x.
     """
 
     def __init__(self, dimension: int):
         self.dimension, self.size = dimension, 0
 
-    def choose(self, place: Place, bodies: Iterable[str], *, vector: bool) -> None:
+    def add_chosen(self, chosen: FixedVector, bodies: Iterable[str], *, vector: bool) -> None:
         """Add a point, or the unit vector of a direction, that a user chose.
 
         Raises:
@@ -70,17 +72,20 @@ class Basics(dict[str, Basic]):
                 name is in use.
         """
         kind = "vector" if vector else "point"
-        if place.body not in bodies:
-            raise ValueError(f"Natural: {kind} {place.name!r}: {unknown('body', place.body, bodies)}")
-        at = np.array(place.at)
-        size = np.linalg.norm(at)
-        if at.shape != (self.dimension,) or not np.isfinite(size) or (vector and size == 0):
-            wanted = f"{self.dimension} finite numbers{', not all zero' if vector else ''}"
-            raise ValueError(f"Natural: {kind} {place.name!r} must have {wanted}, got {place.at}")
-        self.add(place.name, {place.body: at / size if vector else at}, vector=vector)
+        if chosen.body not in bodies:
+            raise ValueError(f"Natural: {kind} {chosen.name!r}: {unknown('body', chosen.body, bodies)}")
+        s = np.array(chosen.coordinates)
+        size = np.linalg.norm(s)
+        if s.shape != (self.dimension,) or not np.isfinite(size) or (vector and size == 0):
+            needed = f"{self.dimension} finite numbers{', not all zero' if vector else ''}"
+            raise ValueError(f"Natural: {kind} {chosen.name!r} must have {needed}, got {chosen.coordinates}")
+        self.add(chosen.name, {chosen.body: s / size if vector else s}, vector=vector)
 
     def add(self, name: str, places: dict, *, vector: bool) -> str:
-        """Add a point or vector and return its name.
+        """Add a point or vector.
+
+        Returns:
+            Its name.
 
         Raises:
             ValueError: the name is in use.
@@ -94,13 +99,13 @@ class Basics(dict[str, Basic]):
         return name
 
     def of(self, body: str) -> tuple[list[str], list[str]]:
-        """Names of the points and of the unit vectors of a body."""
+        """Return the names of the points and of the unit vectors of a body."""
         found = [e for e in self.values() if body in e.places]
         return [e.name for e in found if not e.vector], [e.name for e in found if e.vector]
 
     @property
-    def placed(self) -> list[tuple[Basic, slice]]:
-        """Those that are not on the ground, with their places in x."""
+    def moving(self) -> list[tuple[Basic, slice]]:
+        """Points and vectors that are not on the ground, with their entries in x."""
         return [(e, slice(e.start, e.start + self.dimension)) for e in self.values() if e.start is not None]
 
 
@@ -108,7 +113,9 @@ class Frame(NamedTuple):
     """The frame of a body from its points and vectors.
 
     Attributes:
-        r, a: origin and matrix A in the ground frame. gram: inner products of the basis less their values in the body.
+        r: (d,), origin in the ground frame.
+        a: (d, d), the matrix A.
+        gram: inner products of the basis minus their values in the body.
         further: gaps p − r − A s̄ of further points.
     """
 
@@ -118,8 +125,8 @@ class Frame(NamedTuple):
     further: list
 
 
-class State(NamedTuple):
-    """All points and vectors, frames and poses, and what constraints take besides: q and t."""
+class Placement(NamedTuple):
+    """All points and vectors, frames and poses in a configuration, and q and t, for residuals of constraints."""
 
     values: dict[str, Array]
     frames: dict[str, Frame]
@@ -132,24 +139,36 @@ class Condition(NamedTuple):
     """Some rows of Ψ.
 
     Attributes:
-        supporting: whether M could leave coordinates without inertia but for these rows.
-        angular: whether they compare directions, not lengths.
+        name: name of the vector, body, constraint or driver that they belong to.
+        rows: number of rows.
+        residual: function that computes them.
+        supporting: True if M could leave coordinates without inertia unless these rows are added.
+        angular: True if they compare directions, not lengths.
     """
 
     name: str
     rows: int
-    residual: Callable[[State], Array]
+    residual: Callable[[Placement], Array]
     supporting: bool
     angular: bool = False
 
 
 class BodyFrame:
-    """Which points and vectors make the frame of a body."""
+    """The points and vectors that define the frame of a body.
+
+    Attributes:
+        by_points: True if two points are the basis.
+        points: names of the points; the first one gives the origin.
+        basis: names of the unit vectors of the basis.
+        further: names of shared unit vectors that are not in the basis.
+        carried: names of the points and vectors that get inertia from this body for any numbers.
+    """
 
     def __init__(self, basics: Basics, geometry: Any, name: str, kind: type[AbstractBody], own_vector: bool):
         self.name, self.kind, self.geometry = name, kind, geometry
         points, vectors = basics.of(name)
-        shared, self.by_points = len(vectors), geometry.lean and not vectors and len(points) > 1 and not own_vector
+        suffice = geometry.two_points_suffice and len(points) > 1
+        shared, self.by_points = len(vectors), suffice and not vectors and not own_vector
         if not points:
             points = [basics.add(f"{name}.origin", {name: np.zeros(basics.dimension)}, vector=False)]
         if not self.by_points:
@@ -159,14 +178,13 @@ class BodyFrame:
         self.points = points
         self.basis = vectors[:1] + vectors[shared:] if shared else vectors
         self.further = vectors[1:shared]
-        # A unit vector that another body defines may be opposite to this one's.
-        self.second_hand = bool(shared) and basics[vectors[0]].owner != name
+        # A unit vector that another body defines may be opposite to that of this body.
+        self.may_be_opposite = bool(shared) and basics[vectors[0]].owner != name
         self.places = {element: basics[element].places[name] for element in (*points, *vectors)}
-        # Those that have inertia from this body for sure.
         self.carried = [points[0], *self.basis, *(points[1:] if self.by_points and len(points) == 2 else ())]
 
     def frame(self, values, attitude) -> Frame:
-        """The frame for values of all points and vectors; an attitude nearby tells which of two it is."""
+        """Return the frame for values of all points and vectors; of two opposite frames that nearer to the attitude."""
         dtype = values[self.points[0]].dtype
         local = lambda name: jnp.asarray(self.places[name], dtype)
         (p, s), *others = [(values[name], local(name)) for name in self.points]
@@ -176,7 +194,7 @@ class BodyFrame:
         else:
             basis, bars = [values[name] for name in self.basis], [local(name) for name in self.basis]
         a = self.geometry.matrix(basis, bars)
-        if self.second_hand and attitude is not None:
+        if self.may_be_opposite and attitude is not None:
             a = self.geometry.upright(a, attitude)
         pairs = [(k, m) for m in range(len(basis)) for k in range(m)] + ([(0, 0)] if self.by_points else [])
         gram = [basis[k] @ basis[m] - bars[k] @ bars[m] for k, m in pairs]
@@ -184,9 +202,9 @@ class BodyFrame:
 
 
 def _farthest(s, others):
-    """Of points with their coordinates in the body the one that is farthest from s, and the others."""
+    """Return the pair (point, coordinates in the body) that is farthest from s, and the other pairs."""
     best, rest = others[0], []
-    distance = lambda place: (place[1] - s) @ (place[1] - s)
+    distance = lambda pair: (pair[1] - s) @ (pair[1] - s)
     for other in others[1:]:
         better = distance(other) > distance(best)
         swap = lambda yes, no, better=better: tuple(jnp.where(better, a, b) for a, b in zip(yes, no, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxmbs.numerics.arrays import is_concrete
-from jaxmbs.system.mechanism import Mechanism, Named, Start
+from jaxmbs.system.mechanism import DefaultGuess, Mechanism, Named
 
 Limits = Mapping[str, tuple[float, float]]
 
@@ -58,7 +58,7 @@ class Model(Mechanism):
         3.0
     """
 
-    _start: Start = eqx.field(static=True)
+    _default_guess: DefaultGuess = eqx.field(static=True)
     name: str = eqx.field(static=True)
     unit: str = eqx.field(static=True)
     _limits: tuple[tuple[str, float, float], ...] = eqx.field(static=True)
@@ -92,24 +92,26 @@ class Model(Mechanism):
         q = _concrete("guess", _as_given(self.layout, self.coordinates(guess), guess))
         v = _concrete("velocities", self.velocities(velocities))
         moving = any(v) and not isinstance(velocities, Mapping)
-        self._start = Start(q, v, (True,) * self.layout.m if moving else self.named_velocities(velocities))
+        self._default_guess = DefaultGuess(
+            q, v, (True,) * self.layout.m if moving else self.named_velocities(velocities)
+        )
         self.name, self.unit = name, unit
         self._limits = tuple((joint, float(low), float(high)) for joint, (low, high) in (limits or {}).items())
 
     @property
     def guess(self) -> Float[np.ndarray, " n"]:
         """The configuration to start from, (n,)."""
-        return np.array(self._start.q, self.dtype)
+        return np.array(self._default_guess.q, self.dtype)
 
     @property
     def velocity(self) -> Float[np.ndarray, " m"]:
         """The velocities at this configuration, (m,)."""
-        return np.array(self._start.v, self.dtype)
+        return np.array(self._default_guess.v, self.dtype)
 
     @property
     def velocity_by_name(self) -> dict[str, float]:
         """The given velocities by name."""
-        names = zip(self.layout.velocities, self._start.v, self._start.named or (), strict=False)
+        names = zip(self.layout.velocities, self._default_guess.v, self._default_guess.named or (), strict=False)
         return {name: value for name, value, named in names if named}
 
     @property

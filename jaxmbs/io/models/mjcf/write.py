@@ -14,7 +14,7 @@ from jaxmbs import forces
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import GROUND
-from jaxmbs.formulations.joint.equations import JointCoordinates
+from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import MujocoJoint, in_space, number, numbers, place_of, primitives_of, quaternion
 from jaxmbs.io.models.mjcf.xml_document import Document, WrittenJoint

@@ -13,15 +13,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
+from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.dense import Dense
-from jaxmbs.formulations.equations import AbstractEquations
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
-from jaxmbs.formulations.joint.articulated import carried_wrenches, efforts, generalized_of, symmetric
+from jaxmbs.formulations.joint.articulated import carried_sums, efforts, generalized_of, symmetric
 from jaxmbs.formulations.joint.elimination import ClosedTree, OpenTree
-from jaxmbs.formulations.joint.recursion import forward, scattered
-from jaxmbs.formulations.joint.space import JointSpace, JointTree, mapped
+from jaxmbs.formulations.joint.recursion import forward, unstack_runs
+from jaxmbs.formulations.joint.space import JointSpace, JointTree, map_runs
 from jaxmbs.formulations.reactive import load_of_wrench, loads_of, may_be_redundant
 from jaxmbs.formulations.view import AbstractUnknowns
 from jaxmbs.numerics.implicit import rate
@@ -32,8 +32,9 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 class JointCoordinates(AbstractFormulation):
-    """Joint coordinates θ of a spanning tree, with a multiplier for each equation of the joints that are cut and of the
-    drivers: RᵀMR θ̈ = Rᵀ(Q − MṘθ̇) + (Φ_q R)ᵀλ, Φ(q(θ), t) = 0; Issa and Arczewski (3.7).
+    """Joint coordinates θ of a spanning tree, with a multiplier for each equation of cut joints and drivers.
+
+        RᵀMR θ̈ = Rᵀ(Q − MṘθ̇) + (Φ_q R)ᵀλ,  Φ(q(θ), t) = 0;  Issa and Arczewski (3.7).
 
     The bodies move with v = R θ̇. An open chain without drivers has no Φ: its motion is an ordinary differential
     equation. Joints of the tree can never open. Accelerations are computed by eliminating one body after another, so
@@ -82,18 +83,18 @@ class JointUnknowns(AbstractUnknowns):
         return self.rate_names
 
     def coordinates(self, mech, q, t):
-        return joint_space.measured(joint_space.joint_tree(mech, self.space).at(t), q)
+        return joint_space.measure_coordinates(joint_space.joint_tree(mech, self.space).at(t), q)
 
     def velocities(self, mech, q, v, t):
         tree = joint_space.joint_tree(mech, joint_space.at_any_angle(mech, self.space)).at(t)
-        return joint_space.rates_of(tree, joint_space.measured(tree, q), v)
+        return joint_space.rates_of(tree, joint_space.measure_coordinates(tree, q), v)
 
     def configuration(self, mech, x, t, near):
-        tree, theta = joint_space.placed(mech, self.space, x, near, t)
+        tree, theta = joint_space.tree_near(mech, self.space, x, near, t)
         return joint_space.configuration(tree.at(t), theta)
 
-    def placed(self, mech, x, t, near):
-        tree, theta = joint_space.placed(mech, self.space, x, near, t)
+    def equations_at(self, mech, x, t, near):
+        tree, theta = joint_space.tree_near(mech, self.space, x, near, t)
         return JointEquations(tree), tree.space.normalised(theta)
 
 
@@ -106,7 +107,7 @@ class JointEquations(AbstractEquations):
 
     @property
     def mech(self) -> Mechanism:
-        """The mechanism."""
+        """Mechanism of the tree."""
         return self.tree.mech
 
     @property
@@ -115,7 +116,7 @@ class JointEquations(AbstractEquations):
 
     @property
     def solver(self):
-        # Elimination along the tree does not see the inertia that coordinates without any get from the constraints.
+        # Elimination along the tree cannot use the inertia that constraints give to coordinates without any.
         closed = mechanics.row_count(self.tree) > 0
         if self.space.extra or (self.tree.light and closed):
             return Dense(self)
@@ -126,12 +127,12 @@ class JointEquations(AbstractEquations):
         return symmetric(transformation.T @ masses(self.mech, self._configuration(q, t)) @ transformation)
 
     def force(self, q, v, t):
-        links, loads, extra = mechanics.loaded(self.tree, q, v, t)
+        links, loads, extra = mechanics.links_and_loads(self.tree, q, v, t)
         return efforts(self.space, links, loads, extra)
 
     def imbalance(self, q, v, a, t):
-        links, loads, extra = mechanics.loaded(self.tree, q, v, t)
-        left = mechanics.unbalanced(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
+        links, loads, extra = mechanics.links_and_loads(self.tree, q, v, t)
+        left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
         return efforts(self.space, links, left, -extra)
 
     def residual(self, q, t):
@@ -152,8 +153,10 @@ class JointEquations(AbstractEquations):
         return joint_space.configuration(self.tree.at(t), q)
 
     @property
-    def supporting(self):
-        rows = [np.full(e.rows, self.tree.light or bool(e.extra)) for e in mechanics.closing(self.tree).values()]
+    def supporting_rows(self):
+        rows = [
+            np.full(e.rows, self.tree.light or bool(e.extra)) for e in mechanics.closing_elements(self.tree).values()
+        ]
         return np.flatnonzero(np.concatenate(rows)) if rows else np.zeros(0, int)
 
     @property
@@ -164,12 +167,12 @@ class JointEquations(AbstractEquations):
     def weight(self):
         return CartesianEquations(self.mech).weight
 
-    def judged_rows(self, q, t):
-        # Rows by bodies: what R leaves of one may be nothing, or nothing but rounding.
+    def scaling_rows(self, q, t):
+        # Rows by the coordinates of the bodies: multiplied by R, a row may vanish, or be only rounding.
         at, layout = self._configuration(q, t), self.mech.layout
         return mechanics.by_bodies(self.tree, at, t), layout.extent(at), layout.angular
 
-    def judged_by(self, scales):
+    def with_scales(self, scales):
         return JointEquations(self.tree, scales.pivots)
 
     def pivots(self, q, t):
@@ -178,12 +181,12 @@ class JointEquations(AbstractEquations):
         phi_q, vectors, layout = self.jacobian(q, t), self._vectors.astype(q.dtype), self.mech.layout
         by_bodies = mechanics.by_bodies(self.tree, self._configuration(q, t), t)
         transformation = joint_space.transformation(self.tree.at(t), q)
-        # As if velocities that a joint gives to a body were parallel to those by which the body changes a row.
+        # The row if the velocities that a joint gives to a body were parallel to those by which the body changes the row.
         uncancelled = jnp.sqrt(by_bodies**2 @ vectors) @ jnp.sqrt(vectors.T @ transformation**2)
         arm = jnp.max(jnp.abs(transformation[~layout.angular][:, self.angular]), initial=0)
         units = Units(self.angular, jnp.where(arm > 0, arm, 1)).vector
         whole, left = (jnp.max(jnp.abs(rows * units[None, :]), axis=1) for rows in (uncancelled, phi_q))
-        # Of a row that vanishes not even the direction is known: any will do.
+        # The direction of a row that vanishes is not known: any will do.
         vanishes = left <= jnp.finfo(q.dtype).eps ** 0.5 * whole
         rows = jnp.where(vanishes[:, None], whole[:, None] / units[None, :], phi_q)
         growth = jnp.where(vanishes, 1, whole / jnp.where(vanishes, 1, left))
@@ -191,7 +194,7 @@ class JointEquations(AbstractEquations):
 
     @property
     def _vectors(self) -> np.ndarray:
-        """(m, vectors) 1 where a component of the bodies' v belongs to a velocity, angular velocity, or extra rate."""
+        """(m, vectors), 1 if a component of the bodies' v belongs to a velocity, an angular velocity, or an extra rate."""
         layout = self.mech.layout
         owner = np.arange(layout.m)
         for name in self.mech.bodies:
@@ -207,7 +210,7 @@ class JointEquations(AbstractEquations):
             return jnp.asarray(False) if found is None else found
 
         rates = joint_space.by_run(space, v, velocities=True)
-        found = mapped(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
+        found = map_runs(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
         return jnp.any(jnp.concatenate([x.reshape(-1) for x in found]))
 
     @property
@@ -215,11 +218,11 @@ class JointEquations(AbstractEquations):
         return False
 
     def from_bodies(self, q, v, t):
-        # Where joints of the tree are open their own measures are no more than a start.
-        theta = joint_space.measured(self.tree.at(t), q)
-        still, (links, at, _) = self.still(theta), mechanics.at_rest(self.tree, theta, t)
+        # If joints of the tree are open, the coordinates that they measure are only a start.
+        theta = joint_space.measure_coordinates(self.tree.at(t), q)
+        still, (links, at, _) = self.zero_velocity(theta), mechanics.at_rest(self.tree, theta, t)
         away = self.mech.layout.difference(at, q)
-        # Where the coordinates are singular no rate is the nearest, and the start is not corrected.
+        # If the coordinates are singular, there is no nearest rate, and the start is not corrected.
         singular = self.singular(*jax.lax.stop_gradient((theta, still)), t, jnp.zeros_like(t))
         shift = mechanics.nearest(self.tree, theta, links, at, away, t)
         theta = self.space.retract(theta, jnp.where(singular, still, shift))
@@ -237,19 +240,19 @@ class JointEquations(AbstractEquations):
         return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)
 
     def loads(self, joints, q, v, t, a, multipliers):
-        mech, space, closing = self.mech, self.space, mechanics.closing(self.tree)
+        mech, space, closing = self.mech, self.space, mechanics.closing_elements(self.tree)
         driven = {joint for joint, form in zip(space.tree.joints, space.forms, strict=True) if form.drivers}
         if may_be_redundant(mech) or space.extra or driven & set(joints):
             at, speeds, _ = self.to_bodies(q, v, a, t)
             return loads_of(mech, joints, at, speeds, t, self.multipliers(q, v, t, a))
-        links, loads, _ = mechanics.loaded(self.tree, q, v, t)
+        links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
         at, speeds = mechanics.bodies(self.tree, links, q, v)
         if closing:
             pull = mechanics.wrenches(self.tree, links, mechanics.by_bodies(self.tree, at, t).T @ multipliers)
             loads = [load + more for load, more in zip(loads, pull, strict=True)]
-        left = mechanics.unbalanced(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
-        carried = scattered(space.runs, carried_wrenches(space, links, left))
-        points = scattered(space.runs, [link.motion.point for link in links])
+        left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
+        carried = unstack_runs(space.runs, carried_sums(space, links, left))
+        points = unstack_runs(space.runs, [link.motion.point for link in links])
         found = loads_of(mech, [name for name in joints if name in closing], at, speeds, t, multipliers, closing)
         for body, joint, wrench, point in zip(space.tree.bodies, space.tree.joints, carried, points, strict=True):
             if joint in joints and joint not in found:
@@ -257,16 +260,16 @@ class JointEquations(AbstractEquations):
         return found
 
     def _multipliers_of_tree(self, q, v, a, t):
-        """λ of the joints, each from the wrench that it passes on to all that it carries."""
+        """Return λ of the joints, each from the wrench that it passes on to all that it carries."""
         mech, space = self.mech, self.space
-        links, loads, _ = mechanics.loaded(self.tree, q, v, t)
-        left = mechanics.unbalanced(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
-        needed = carried_wrenches(space, links, left)
+        links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
+        left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
+        needed = carried_sums(space, links, left)
         given = list(zip(self.tree.edges, links, needed, strict=True))
         ground = mech.layout.pose(GROUND, q)
         step = lambda parent, x: (x[1].motion.pose, _multipliers(*x, parent, t))
         found = forward(space.runs, step, ground, given, lambda y: y[0])
-        each = scattered(space.runs, [multipliers for _, multipliers in found])
+        each = unstack_runs(space.runs, [multipliers for _, multipliers in found])
         names = [(joint, *form.drivers) for joint, form in zip(space.tree.joints, space.forms, strict=True)]
         named = {
             name: row
@@ -279,8 +282,10 @@ class JointEquations(AbstractEquations):
 
 @jax.jit
 def _multipliers(edge, link, wrench, parent, t):
-    """λ of a joint, and of the drivers that prescribe its coordinates, that do a wrench to the body it carries: less what
-    they let go, which is zero. A row of each."""
+    """Return λ of a joint, and of the drivers that prescribe its coordinates, from the wrench on the body it carries.
+
+    Components of the wrench that they leave free are zero to rounding. An array for each of them.
+    """
     kind, pose = type(edge.body), link.motion.pose
     joints = () if edge.joint is None else ((edge.joint, False),)
     elements = [*joints, *zip(edge.drivers, edge.swapped, strict=True)]

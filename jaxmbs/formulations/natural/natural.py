@@ -15,15 +15,15 @@ from jax.typing import ArrayLike
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.dense import AbstractDenseEquations
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
-from jaxmbs.formulations.natural.parts import JOINTS_ONLY, Chosen, Place
+from jaxmbs.formulations.natural.parts import JOINTS_ONLY, ChosenBasics, FixedVector
 from jaxmbs.formulations.reactive import loads_of
 from jaxmbs.formulations.view import AbstractUnknowns
 from jaxmbs.numerics.arrays import NOT_TRACEABLE
 from jaxmbs.system.mechanism import Mechanism
 
 
-def _places(chosen: Mapping[str, tuple[str, ArrayLike]] | tuple[Place, ...]) -> tuple[Place, ...]:
-    """Convert a mapping of names to (body, coordinates) into a hashable tuple of places.
+def _fixed_vectors(chosen: Mapping[str, tuple[str, ArrayLike]] | tuple[FixedVector, ...]) -> tuple[FixedVector, ...]:
+    """Return a mapping of names to (body, coordinates) as a hashable tuple.
 
     Raises:
         ValueError: a value is not a body and numbers, or the numbers are traced.
@@ -34,7 +34,7 @@ def _places(chosen: Mapping[str, tuple[str, ArrayLike]] | tuple[Place, ...]) -> 
     for name, value in chosen.items():
         try:
             body, at = value
-            found.append(Place(name, body, tuple(np.asarray(at, float).tolist())))
+            found.append(FixedVector(name, body, tuple(np.asarray(at, float).tolist())))
         except (*NOT_TRACEABLE, TypeError, ValueError):
             raise ValueError(
                 f"Natural: {name!r} must be a body and numbers that are known outside jit and grad, such as "
@@ -44,9 +44,10 @@ def _places(chosen: Mapping[str, tuple[str, ArrayLike]] | tuple[Place, ...]) -> 
 
 
 class Natural(AbstractFormulation):
-    """The coordinates x are basic points and unit vectors in the ground frame: M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0 and a
-    constant M; see `jaxmbs.formulations.natural.coordinates`. Points and vectors at a joint are shared by the bodies that
-    it connects; you may choose others in addition.
+    """Natural coordinates: basic points and unit vectors in the ground frame, M ẍ = Q + Ψ_xᵀλ with Ψ(x, t) = 0.
+
+    M is constant; see `jaxmbs.formulations.natural.coordinates`. Points and vectors at a joint are shared by the bodies
+    that it connects; you may choose others in addition.
 
     Names of x are "A.x" for the point at joint A, "A.axis.x" for the unit vector there, "rod.origin.x" and "rod.x.x", …
     for points and vectors of a single body, "tip.x" for a chosen point; then extra coordinates as in
@@ -57,10 +58,8 @@ class Natural(AbstractFormulation):
             or more points is given by two of them; a body whose points all coincide needs a vector of its own.
         points: further basic points by name, such as `{"tip": ("rod", (1.0, 0.0))}`: the body and the coordinates in its
             frame.
-        vectors: further unit vectors by name: the body and a direction of any length in its frame.
-
-    Raises:
-        ValueError: the coordinates of a point or vector are not numbers, or are traced.
+        vectors: further unit vectors by name: the body and a direction of any length in its frame. Coordinates of points
+            and vectors must be known numbers.
 
     Examples:
         >>> start = {"bob": (1, 0, jnp.pi / 2)}
@@ -73,13 +72,13 @@ class Natural(AbstractFormulation):
     """
 
     own_vectors: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple)
-    points: tuple[Place, ...] = eqx.field(static=True, default=(), converter=_places, kw_only=True)
-    vectors: tuple[Place, ...] = eqx.field(static=True, default=(), converter=_places, kw_only=True)
+    points: tuple[FixedVector, ...] = eqx.field(static=True, default=(), converter=_fixed_vectors, kw_only=True)
+    vectors: tuple[FixedVector, ...] = eqx.field(static=True, default=(), converter=_fixed_vectors, kw_only=True)
 
     @property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> ChosenBasics:
         """All choices of points and vectors as one object."""
-        return Chosen(self.own_vectors, self.points, self.vectors)
+        return ChosenBasics(self.own_vectors, self.points, self.vectors)
 
     def equations(self, mech):
         return NaturalEquations(mech, self.chosen)
@@ -90,9 +89,9 @@ class Natural(AbstractFormulation):
 
 @dataclasses.dataclass(frozen=True)
 class NaturalUnknowns(AbstractUnknowns):
-    """x and ẋ. Attitudes of the bodies, with their turns, are chosen nearest to `near`."""
+    """The unknowns x and ẋ of `Natural`. Attitudes of the bodies, with their turns, are chosen nearest to `near`."""
 
-    chosen: Chosen
+    chosen: ChosenBasics
 
     def names(self, mech):
         return NaturalCoordinates(mech, self.chosen).names
@@ -110,16 +109,16 @@ class NaturalUnknowns(AbstractUnknowns):
         space = NaturalCoordinates(mech, self.chosen)
         return space.bodies_at(space.with_attitudes(x, near))
 
-    def placed(self, mech, x, t, near):
+    def equations_at(self, mech, x, t, near):
         equations = NaturalEquations(mech, self.chosen)
         return equations, equations.space.with_attitudes(x, near)
 
 
 class NaturalEquations(AbstractDenseEquations):
-    """The equations of `Natural`. A configuration has the attitudes of the bodies behind x; see `NaturalCoordinates`."""
+    """The equations of `Natural`. A configuration has the attitudes of the bodies after x; see `NaturalCoordinates`."""
 
     mech: Mechanism
-    chosen: Chosen = eqx.field(static=True, default=JOINTS_ONLY)
+    chosen: ChosenBasics = eqx.field(static=True, default=JOINTS_ONLY)
     own_coordinates: ClassVar[bool] = True
 
     @property
@@ -140,13 +139,13 @@ class NaturalEquations(AbstractDenseEquations):
         return not self.mech.light
 
     @property
-    def supporting(self):
+    def supporting_rows(self):
         chosen = [np.full(c.rows, c.supporting) for c in self.space.conditions]
         return np.flatnonzero(np.concatenate(chosen)) if chosen else np.zeros(0, int)
 
     @property
     def weight(self):
-        """A mass for rows that are lengths, a moment of inertia for those that compare directions."""
+        """(1, rows), a mass for supporting rows that are lengths, a moment of inertia for those that compare directions."""
         space = self.space
         moments = list(space.moments.values())
         mass = sum(w[0, 0] for w in moments) / len(moments)
