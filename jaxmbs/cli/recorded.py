@@ -23,7 +23,10 @@ REDUCTIONS: dict[str, Callable] = {
 
 
 def recorder(model, text: str) -> Callable[[MotionWithReactions], Any]:
-    """A function of a motion that gives the number which a text names.
+    """Return the function of a motion that gives the number named by a text.
+
+    Returns:
+        function of a motion.
 
     Raises:
         ValueError: the text names no reduction, or no quantity of this model.

@@ -153,7 +153,8 @@ class Environment(eqx.Module):
         """Return rough q0 and v0 of an episode, as `mbs.assemble` and `mbs.simulate` take them.
 
         Name as many single coordinates, such as "crank.phi", as there are degrees of freedom: these keep their values,
-        and the gradient with respect to the design includes that of all others. Otherwise see `mbs.assemble`."""
+        and the gradient with respect to the design includes that of all others. Otherwise see `mbs.assemble`.
+        """
 
     def task(self, key: PRNGKeyArray) -> PyTree:
         """Draw the task of an episode, such as a target: any pytree of numbers."""
@@ -165,7 +166,8 @@ class Environment(eqx.Module):
         """Return the observation of a policy.
 
         `now` is a `Trajectory` at a single time, without an axis of time: `now.t` since the beginning of the episode,
-        `now.point("rod", s)`, `now.velocity("crank.phi")`, `now.joint("pin").angle`, …"""
+        `now.point("rod", s)`, `now.velocity("crank.phi")`, `now.joint("pin").angle`, …
+        """
 
     @abc.abstractmethod
     def reward(self, params, task, now: Trajectory, action: Float[Array, " actions"]) -> Float[Array, ""]:
