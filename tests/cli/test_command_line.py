@@ -18,7 +18,8 @@ from jaxmbs.cli.main import COMMANDS, parser
 from jaxmbs.programs.runtime import store
 
 MODELS = Path(__file__).parent.parent.parent / "examples" / "models"
-SLIDER, PENDULUM = str(MODELS / "slider_crank.json"), str(MODELS / "double_pendulum.json")
+SLIDER = str(MODELS / "slider_crank.json")
+PENDULUM = str(MODELS / "double_pendulum.json")
 
 
 def test_check_says_what_the_mechanism_is(run):

@@ -14,7 +14,8 @@ from PIL import Image
 import jaxmbs as mbs
 
 MODELS = Path(__file__).parent.parent.parent / "examples" / "models"
-SLIDER, PENDULUM = str(MODELS / "slider_crank.json"), str(MODELS / "double_pendulum.json")
+SLIDER = str(MODELS / "slider_crank.json")
+PENDULUM = str(MODELS / "double_pendulum.json")
 CRANK = 0.2
 ROD = "constraints.B.point_i.0"
 
@@ -121,7 +122,8 @@ def test_designs_of_a_table(run):
     np.testing.assert_allclose(mbs.sweeps.Results("store").numpy("max piston.x"), [0.7, 0.8], rtol=1e-6)
 
 
-MASS, RECORD = ["--vary", "bodies.rod.mass=0.5:1.5"], ["--record", "max piston.x"]
+MASS = ["--vary", "bodies.rod.mass=0.5:1.5"]
+RECORD = ["--record", "max piston.x"]
 BAD = [
     (
         ["--vary", "bodies.rodd.mass=1:2", *RECORD],

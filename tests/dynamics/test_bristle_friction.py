@@ -8,7 +8,10 @@ import pytest
 import jaxmbs as mbs
 from jaxmbs import planar
 
-MASS, STIFFNESS, DYNAMIC, STATIC = 2.0, 1e4, 3.0, 5.0
+MASS = 2.0
+STIFFNESS = 1e4
+DYNAMIC = 3.0
+STATIC = 5.0
 START = {"block": (0, 0, 0)}
 
 

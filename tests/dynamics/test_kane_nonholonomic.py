@@ -7,8 +7,11 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import planar
 
-SLOPE, SPIN, DRIFT = 2.0, 3.0, 0.5
-STEPS, END = 400, 2.0
+SLOPE = 2.0
+SPIN = 3.0
+DRIFT = 0.5
+STEPS = 400
+END = 2.0
 
 
 def test_skate_on_a_slope():

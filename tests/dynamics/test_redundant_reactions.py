@@ -8,7 +8,9 @@ from balances import DOWN, G, close, unbalanced
 from jaxmbs import planar
 
 FEET = {"1": 0.0, "2": 0.7, "3": 2.0}
-LENGTH, CRANK_MASS, COUPLER_MASS = 0.5, 0.6, 2.0
+LENGTH = 0.5
+CRANK_MASS = 0.6
+COUPLER_MASS = 2.0
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,10 @@ def snapshot(mech, q, v, a):
     return mbs.Trajectory(jnp.zeros(1), row(q), row(v), row(a), jnp.zeros(1, jnp.int32), mech.layout)
 
 
-TORQUE, J1, J2, RADII = 2.0, 0.3, 0.05, (0.4, 0.1)
+TORQUE = 2.0
+J1 = 0.3
+J2 = 0.05
+RADII = (0.4, 0.1)
 
 
 def gears(dimension):

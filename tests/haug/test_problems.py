@@ -10,7 +10,8 @@ from haug_relative import TENTHS, common_pin, pin, with_rates
 from jaxmbs import planar
 
 ORIGIN = (0.0, 0.0)
-CRANK, ROD = 1.0, 2.0
+CRANK = 1.0
+ROD = 2.0
 RATE = 2.0
 TURNING = mbs.motion.Ramp(RATE)
 SLIDER = "slider"

@@ -22,7 +22,8 @@ OPTIONS = (
     "--mute-audio --hide-scrollbars --remote-debugging-pipe"
 )
 # Seconds for an answer, and without any request until a page that has loaded counts as quiet.
-PATIENCE, QUIET = 60.0, 0.15
+PATIENCE = 60.0
+QUIET = 0.15
 
 
 class Browser:

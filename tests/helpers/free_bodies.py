@@ -6,7 +6,9 @@ import numpy as np
 from jaxmbs import planar
 
 # The first body has its centre of mass beside its frame, the second has not.
-MASS, INERTIA, COM = 2.0, 0.3, (0.2, -0.1)
+MASS = 2.0
+INERTIA = 0.3
+COM = (0.2, -0.1)
 BODIES = {"a": planar.Body(MASS, INERTIA, COM), "b": planar.Body(1.1, 0.2)}
 P, S = (0.3, 0.4), (-0.5, 0.2)
 T = 0.7

@@ -11,7 +11,8 @@ TENTHS = np.arange(11) / 10
 
 
 # Half a unit, and a unit, in the last of the book's four decimals.
-PRINTED, LAST_PLACE = 5e-5, 1e-4
+PRINTED = 5e-5
+LAST_PLACE = 1e-4
 
 
 @eqx.filter_jit

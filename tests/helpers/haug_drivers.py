@@ -23,7 +23,8 @@ def pick(motion, coordinates):
     return motion.q[:, columns], motion.v[:, columns], motion.a[:, columns]
 
 
-LENGTH, OMEGA = 2.0, 6.0
+LENGTH = 2.0
+OMEGA = 6.0
 
 
 def rocker_mechanism():
@@ -51,7 +52,8 @@ def rocker_closed_form(t):
     return jnp.stack([x2, phi1, phi2])
 
 
-CRANK_SPEED, CRANK_START = 2.0, 0.6
+CRANK_SPEED = 2.0
+CRANK_START = 0.6
 
 
 def four_bar():
@@ -121,7 +123,8 @@ def printed_boom_speed(t, phi1):
     return (t + 9) / (-25 * ROOT3 * ((ROOT3 * c - 0.5) * s - (ROOT3 * s + 0.5) * c))
 
 
-AXIS_1, AXIS_2 = 2.0, 0.5
+AXIS_1 = 2.0
+AXIS_2 = 0.5
 
 
 def wrecker():

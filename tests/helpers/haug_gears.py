@@ -27,7 +27,8 @@ GEARS = {
 }
 
 
-RACK_LENGTH, RADIUS = 0.7, 0.2
+RACK_LENGTH = 0.7
+RADIUS = 0.2
 
 
 def rack_and_pinion():
@@ -63,8 +64,10 @@ def quartic_cam(alpha):
 
 
 CAMS = {"cosine": cosine_cam, "quartic": quartic_cam}
-ROLLER, STEM = 0.25, 3.0
-SPEED, START = 2.0, -0.4
+ROLLER = 0.25
+STEM = 3.0
+SPEED = 2.0
+START = -0.4
 
 
 def valve_gear(contact):

@@ -49,7 +49,13 @@ def fixed_body(name):
 
 
 # Centres of the bars are their origins: Example 3.3.3. Q₁ and Q₂ meet in A, P₂ and P₃ in B.
-P1, Q1, Q2, P2, P3, Q3, Q4 = (-2, 0), (2, 0), (-3, 0), (3, 0), (3, 0), (-3, 0), (4, 0)
+P1 = (-2, 0)
+Q1 = (2, 0)
+Q2 = (-3, 0)
+P2 = (3, 0)
+P3 = (3, 0)
+Q3 = (-3, 0)
+Q4 = (4, 0)
 START = 0.6
 
 
@@ -60,7 +66,9 @@ def four_bar_points(t):
     return jnp.stack([4 * jnp.cos(phi), 4 * jnp.sin(phi), axis * jnp.cos(phi / 2), axis * jnp.sin(phi / 2)])
 
 
-CRANK, COUPLER, ROCKER = (1.7, 1.1, START), (6.0, 2.7, 0.2), (6.8, 1.6, 0.5)
+CRANK = (1.7, 1.1, START)
+COUPLER = (6.0, 2.7, 0.2)
+ROCKER = (6.8, 1.6, 0.5)
 ANGLE = {"motor": planar.AbsoluteAngleDriver("crank", mbs.motion.Ramp(2.0, START))}
 
 
@@ -122,7 +130,8 @@ def four_bar_closed_form():
     return with_rates(four_bar_points)
 
 
-CRANK_LENGTH, ROD_LENGTH = 4.0, 6.0
+CRANK_LENGTH = 4.0
+ROD_LENGTH = 6.0
 
 
 def two_body_slider_crank(joint_at_p):

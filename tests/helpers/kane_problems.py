@@ -15,7 +15,8 @@ from random_mechanisms import random_body
 GROUND = "ground"
 KANE = mbs.Kane()
 X, Y, Z = np.eye(3)
-SINGULAR, CONVERGED = int(mbs.Status.SINGULAR), int(mbs.Status.CONVERGED)
+SINGULAR = int(mbs.Status.SINGULAR)
+CONVERGED = int(mbs.Status.CONVERGED)
 
 
 def close(found, expected, tolerance, of=None):
@@ -113,7 +114,8 @@ def check_driven(mech, run, tolerance=1e-9):
 
 
 TIMES = np.linspace(0.1, 1.1, 5)
-FIRST, SECOND = Harmonic(0.8, 3.0, 0.3, -0.5), Polynomial((0.3, -1.0, 0.7, 0.4))
+FIRST = Harmonic(0.8, 3.0, 0.3, -0.5)
+SECOND = Polynomial((0.3, -1.0, 0.7, 0.4))
 
 
 def planar_double_pendulum(drivers):

@@ -164,7 +164,8 @@ def _puma(izz3=0.0785):
     return text + "</robot>"
 
 
-PUMA, PUMA_AS_PRINTED = _puma(), _puma(0.086)
+PUMA = _puma()
+PUMA_AS_PRINTED = _puma(0.086)
 
 
 def _ur5():

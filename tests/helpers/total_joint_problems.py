@@ -7,9 +7,11 @@ from scipy.spatial.transform import Rotation
 
 from jaxmbs import motion
 
-MASS, COM = 2.0, np.array([0.1, -0.2, 0.05])
+MASS = 2.0
+COM = np.array([0.1, -0.2, 0.05])
 INERTIA = np.array([[0.3, 0.02, -0.01], [0.02, 0.25, 0.03], [-0.01, 0.03, 0.2]])
-POINT_I, POINT_J = np.array([0.1, 0.2, 0.3]), np.array([0.3, 0.1, -0.2])
+POINT_I = np.array([0.1, 0.2, 0.3])
+POINT_J = np.array([0.3, 0.1, -0.2])
 FRAME_I, FRAME_J = (Rotation.from_rotvec(x).as_matrix() for x in ([0.3, -0.4, 0.5], [-0.2, 0.1, 0.7]))
 G = np.array([0, 0, -9.81])
 HELIX = (motion.Harmonic(1.0, 3.0, np.pi / 2), motion.Harmonic(1.0, 3.0), motion.Ramp(0.2))

@@ -73,7 +73,10 @@ def test_the_longest_part_and_the_first_path_are_taken(tmp_path):
         np.testing.assert_allclose(mbs.io.read_curve(path), points)
 
 
-RADIUS, CENTRE, WIDTH, HEIGHT = 40.0, (120.0, 130.0), 300, 200
+RADIUS = 40.0
+CENTRE = (120.0, 130.0)
+WIDTH = 300
+HEIGHT = 200
 
 
 def disk(mode: str) -> Image.Image:

@@ -109,7 +109,8 @@ def test_nested_loops_in_segments(agree, monkeypatch):
 
 
 BATCH = np.random.default_rng(3).normal(size=(5, 3))
-LEFT, RIGHT = np.random.default_rng(4).normal(size=(2, 4, 3)), np.random.default_rng(5).normal(size=(5, 3))
+LEFT = np.random.default_rng(4).normal(size=(2, 4, 3))
+RIGHT = np.random.default_rng(5).normal(size=(5, 3))
 loss = lambda f: lambda x, y: (f(x, y) ** 2).sum()
 BATCHES = {
     "gradients of samples": (lambda f: jax.vmap(jax.grad(loss(f), (0, 1))), (BATCH, RIGHT)),

@@ -14,7 +14,9 @@ DTYPES = [np.float64, np.float32]
 LANES = 16
 # If long double is not wider than double, the reference itself is off by up to a unit.
 SLACK = 0.0 if np.finfo(np.longdouble).eps < np.finfo(np.float64).eps else 1.0
-INF, NAN, PI = np.inf, np.nan, np.pi
+INF = np.inf
+NAN = np.nan
+PI = np.pi
 
 
 # The largest error in units in the last place, and the largest argument whose value is finite in float64 and float32.

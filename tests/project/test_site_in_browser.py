@@ -22,7 +22,8 @@ pytestmark = [
     needs_browser,
     pytest.mark.skipif("JAXMBS_SITE_CHECK" not in os.environ, reason="run by `make site-check`, after `make docs`"),
 ]
-WIDTH, HEIGHT = 1280, 800
+WIDTH = 1280
+HEIGHT = 800
 # Script that returns the width of a page, lines of code that do not fit, missing pictures, and the colour scheme.
 LOOK = """(() => {
     const lines = [...document.querySelectorAll("pre > code")];

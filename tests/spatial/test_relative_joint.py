@@ -18,9 +18,13 @@ from jaxmbs.numerics import rotation
 from jaxmbs.spatial.body import Poses
 from norms import size
 
-FREE, FIXED, DRIVEN = KINDS = "free", "fixed", "driven"
+FREE = "free"
+FIXED = "fixed"
+DRIVEN = "driven"
+KINDS = (FREE, FIXED, DRIVEN)
 COMBINATIONS = list(product(KINDS, repeat=3))
-POINT_I, POINT_J = (0.3, -0.2, 0.5), (-0.1, 0.4, 0.2)
+POINT_I = (0.3, -0.2, 0.5)
+POINT_J = (-0.1, 0.4, 0.2)
 FRAME_I, FRAME_J = (Rotation.from_rotvec(x).as_matrix() for x in ([0.3, -0.4, 0.5], [-0.2, 0.1, 0.7]))
 TIME = 0.7
 MOTIONS = (motion.Harmonic(0.6, 2.0, 0.3), motion.Ramp(0.7, 0.2), motion.Polynomial([0.4, -0.3, 0.5]))

@@ -14,9 +14,12 @@ from scipy.spatial.transform import Rotation
 import jaxmbs as mbs
 from jaxmbs import spatial
 
-POINT_I, POINT_J = (0.3, -0.2, 0.5), (-0.1, 0.4, 0.2)
-PITCH, LENGTH = 0.7, 1.3
-FIXED, FREE = "fixed", "free"
+POINT_I = (0.3, -0.2, 0.5)
+POINT_J = (-0.1, 0.4, 0.2)
+PITCH = 0.7
+LENGTH = 1.3
+FIXED = "fixed"
+FREE = "free"
 AT_ZERO = np.zeros(3)
 about = lambda axis, angle: Rotation.from_rotvec(angle * np.eye(3)[axis])
 none = Rotation.identity()

@@ -298,7 +298,7 @@ def test_the_old_call_of_a_motion():
 
 @pytest.mark.slow
 def test_the_slope_of_a_closed_loop():
-    """What `fit` differentiates: dq/db where loops close is the exact one; where they cannot the gap grows with b."""
+    """The derivatives that `fit` uses: the exact dq/db where loops close; elsewhere those of the gap."""
     from jaxmbs.synthesis.closing import close_loops
 
     motion = mbs.kinematics(four_bar(TRUE), np.array([0.2]), GUESS, throw=True)

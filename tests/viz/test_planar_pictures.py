@@ -62,7 +62,9 @@ ARROWS = {name for name in ELEMENTS if name.endswith("Driver")} - {"DistanceDriv
 # Their symbols leave out a point.
 SLOTS = {"RevoluteTranslational"}
 
-RADIUS, ROD, TRACED = 1.0, 2.5, (1.0, 0.4)
+RADIUS = 1.0
+ROD = 2.5
+TRACED = (1.0, 0.4)
 
 
 def pair(element) -> mbs.Mechanism:

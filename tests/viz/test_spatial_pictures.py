@@ -22,7 +22,9 @@ from jaxmbs.viz.spatial.scene import Scene
 
 matplotlib.use("Agg")
 
-RADIUS, ROD, HEIGHT = 1.0, 3.0, 0.5
+RADIUS = 1.0
+ROD = 3.0
+HEIGHT = 0.5
 TRACED = (0.0, 0.4, 0.0)
 
 
