@@ -11,6 +11,7 @@ from jaxmbs import spatial
 JOINTS = ("Rigid", "Revolute", "Cylindrical", "Prismatic", "ConstantVelocity", "Universal", "TotalJoint")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", JOINTS)
 def test_success_means_a_small_gap(kind):
     joint = getattr(spatial, kind)("ground", "a")

@@ -99,6 +99,7 @@ def test_a_driver_that_locks_the_mechanism_up():
     assert np.abs(mbs.constraints(mech, motion.q[last], motion.t[last])).max() < 1e-9
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", [mbs.RK4(), mbs.GeneralizedAlpha(0.9)], ids=["RK4", "generalized-alpha"])
 def test_emissions_agree(method):
     """LLVM, XLA, a GPU's kernels and array code: the same motion to rounding."""

@@ -275,6 +275,7 @@ def branched(links, sides=(), turns=1):
     return mbs.Mechanism(bodies, joints, forces={"gravity": GRAVITY, "spring": spring})
 
 
+@pytest.mark.variant
 @pytest.mark.parametrize(
     ("links", "sides", "turns", "runs"),
     [

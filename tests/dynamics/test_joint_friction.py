@@ -243,6 +243,7 @@ def four_bar_start(angle=0.7):
 NUMBERS = jnp.array([0.15, 0.2, 0.1])
 
 
+@pytest.mark.variant
 def test_formulations_agree_and_reactions_are_those_that_rub():
     mech, start, v = four_bar(NUMBERS), four_bar_start(), {"crank.phi": 20.0}
     formulations = [mbs.Augmented(), mbs.JointCoordinates(), mbs.Natural()]

@@ -96,6 +96,7 @@ def test_reactions_of_driven_links_for_any_mass(dimension, formulation):
         close(np.concatenate([reaction.multipliers[1] for reaction in found.values()]), expected)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("dimension", "formulation"), CASES)
 def test_free_links_move_alike_for_any_mass(dimension, formulation):
     make, guess = LINKS[dimension]
@@ -152,6 +153,7 @@ PIN = planar.Revolute("ground", "rod", (0, 0), (0, 0))
 GRAVITY = {"gravity": mbs.Gravity((0, -9.81))}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_massless_rod_of_a_pendulum(formulation):
     joints = {"pin": PIN, "end": planar.Revolute("rod", "bob", (1.0, 0), (0, 0))}

@@ -168,6 +168,7 @@ def test_formulations_agree(formulation):
     np.testing.assert_allclose(found.torque, -0.4, atol=1e-6)
 
 
+@pytest.mark.variant
 def test_designs_of_gears_are_found():
     """A search builds anew for each design, with the marks of the guess."""
     times = np.array([0.1, 0.2, 0.3])

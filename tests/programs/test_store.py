@@ -55,6 +55,7 @@ def ended(process) -> tuple[str, str, int]:
     return value, slope, int(graphs)
 
 
+@pytest.mark.variant
 def test_second_process_makes_no_graph_and_damage_does_no_harm(tmp_path):
     """Four processes at once on an empty folder, one after them, one after all files were damaged: the same bits."""
     folder = tmp_path / "kept"

@@ -139,6 +139,7 @@ def letter():
     return synthesis.curve(LETTER, links=5, starts=256, keep=3)
 
 
+@pytest.mark.variant
 def test_an_open_curve(letter):
     """A corner of two straight lines, over a part of the turn; more links draw it better."""
     assert [one.links for one in letter.front] == [3, 5]

@@ -49,6 +49,7 @@ def test_published_problems(name, found):
         assert np.all(np.asarray(best.design[entry]) <= high)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", CASES)
 def test_they_turn_all_round_on_one_circuit(name, found):
     """Grashof's condition with crank or ground as the shortest link; never flat; the curve closes; targets in order."""
