@@ -32,10 +32,10 @@ class AbstractMotion(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, t: Float[Array, ""]) -> Float[Array, ""]:
-        """Return C at a time."""
+        """Return C(t)."""
 
     def check(self) -> None:
-        """Raise `ValueError` if the parameters are unusable."""
+        """Raise `ValueError` if the parameters have wrong shapes or are not finite."""
         check_fields(self)
 
 
@@ -159,6 +159,7 @@ class Spline(AbstractMotion):
         return cubic_spline(jnp.asarray(self.times), jnp.asarray(self.values), t)
 
     def check(self):
+        """Raise `ValueError` unless times and values have the same length, at least 2, and the times increase."""
         super().check()
         if self.times.shape != self.values.shape or self.times.shape[0] < 2:
             raise ValueError(
@@ -188,6 +189,7 @@ class Function(AbstractMotion):
         return jnp.asarray(self.f(t), jnp.result_type(t))
 
     def check(self):
+        """Raise `ValueError` unless f is a function that takes a time."""
         if not callable(self.f):
             raise ValueError(f"f must be a function of time, got {self.f!r}")
         super().check()

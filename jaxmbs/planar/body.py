@@ -203,11 +203,12 @@ class Body(AbstractBody):
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """True for each velocity that has no inertia for any numbers."""
+        """True for each of the velocities (ẋ, ẏ, φ̇) that has no inertia because its mass or inertia is a plain 0."""
         return (self.weightless, self.weightless, self._inertia is None)
 
     @property
     def known_inertia(self):
+        """Mass, inertia and centre of mass as given; None for each that is traced or stands for a plain zero."""
         return known(self.mass), known(self._inertia), known(self._com)
 
     @staticmethod

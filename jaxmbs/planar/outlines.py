@@ -17,7 +17,7 @@ from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, check_funct
 from jaxmbs.numerics.curves import periodic_spline
 from jaxmbs.numerics.plane import direction
 
-# Number of angles at which the shape of an outline is checked: a quarter of a degree apart.
+# Number of angles at which an outline's radius and curvature are checked: every quarter of a degree of a closed outline.
 CHECKED_ANGLES = 1440
 
 
@@ -43,7 +43,7 @@ class AbstractOutline(eqx.Module):
 
     @abc.abstractmethod
     def radius(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
-        """Return ρ(α)."""
+        """Return ρ(α), the distance of the curve from the outline's centre."""
 
     def point(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
         """Return a′ = ρ u′, from the outline's centre, in the body frame; Haug (3.4.16)."""
@@ -103,7 +103,7 @@ def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
 
 @eqx.filter_jit
 def _smallest_known(outline: AbstractOutline):
-    """Return `_smallest` of an outline with known numbers."""
+    """Return the results of `_smallest` for an outline whose numbers are known: radius, angle, curvature."""
     start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
     # Half a step away from round angles, at which piecewise outlines often change their formula.
     angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)
@@ -118,7 +118,7 @@ def _part() -> Any:
 
 
 def _ends(part) -> tuple[Array, Array] | None:
-    """Return both angles of a part; None if there is none, or if its shape is wrong, which `check` reports."""
+    """Return first and last angle of a `part`; None for no part, or one of a wrong shape, which `check` reports."""
     return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
 
 
@@ -147,14 +147,17 @@ class FunctionOutline(AbstractOutline):
 
     @property
     def span(self):
+        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
         return _ends(self.part)
 
     def radius(self, alpha):
+        """Return ρ(α); the user's function is called with α modulo 2π."""
         if callable(self.rho):
             return jnp.asarray(self.rho(jnp.mod(alpha, 2 * jnp.pi)), jnp.result_type(alpha))
         return self.rho + 0 * alpha
 
     def check(self):
+        """Raise `ValueError` unless ρ is a number or a function of one, positive where it is meant to touch."""
         if callable(self.rho):
             check_function(self.rho, "rho", ())
         super().check()
@@ -178,11 +181,14 @@ class SplineOutline(AbstractOutline):
 
     @property
     def span(self):
+        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
         return _ends(self.part)
 
     def radius(self, alpha):
+        """Return ρ(α) by the periodic spline through the radii."""
         return periodic_spline(jnp.asarray(self.radii), 2 * np.pi, alpha)
 
     def check(self):
+        """Raise `ValueError` unless there are at least three radii and ρ is positive where it is meant to touch."""
         require(np.ndim(self.radii) == 1 and np.shape(self.radii)[0] >= 3, "radii must be at least 3 numbers")
         super().check()

@@ -20,9 +20,9 @@ from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
 from jaxmbs.spatial.turning import Angles, Ball, Rotations
 
-# Largest entry of AᵀA − I of a frame's axes A: axes that are typed with five digits pass.
+# Largest entry of AᵀA − I for which the columns of A count as orthonormal: axes typed with five digits pass.
 MAX_AXES_ERROR = 1e-4
-# A moment of inertia may exceed the sum of the two others by this fraction: rounding for a thin plate.
+# Rounding of moments of inertia, relative to the largest: how far one may be negative or exceed the sum of the others.
 INERTIA_ROUNDING = 1e-6
 
 
@@ -177,26 +177,32 @@ class Poses(Manifold):
 
     @staticmethod
     def rate(q, v):
+        """Return (ṙ, ṗ) for v = (ṙ, ω)."""
         return jnp.concatenate([v[:3], Rotations.rate(q[3:], v[3:])])
 
     @staticmethod
     def retract(q, d):
+        """Return (r, p) moved by d: a displacement of r, and a rotation vector in the frame of the body."""
         return jnp.concatenate([q[:3] + d[:3], Rotations.retract(q[3:], d[3:])])
 
     @staticmethod
     def difference(q, other):
+        """Return d (6,) with q ⊕ d = other: the displacement of r, and the rotation vector of less than a half turn."""
         return jnp.concatenate([other[:3] - q[:3], Rotations.difference(q[3:], other[3:])])
 
     @staticmethod
     def chart_rate(d, v):
+        """Return ḋ (6,) if q ⊕ d moves with the velocity v = (ṙ, ω)."""
         return jnp.concatenate([v[:3], Rotations.chart_rate(d[3:], v[3:])])
 
     @staticmethod
     def extent(q):
+        """Return r followed by three zeros: rotations have no extent."""
         return jnp.concatenate([q[:3], Rotations.extent(q[3:])])
 
     @staticmethod
     def normalised(q):
+        """Return (r, p) with p of unit length."""
         return jnp.concatenate([q[:3], Rotations.normalised(q[3:])])
 
 
@@ -311,11 +317,12 @@ class Body(AbstractBody):
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """True for each velocity that has no inertia for any numbers."""
+        """True for each of the velocities (ṙ, ω) that has no inertia: for a plain 0 mass, for a zero moment."""
         return (self.weightless,) * 3 + (self.slender,) * 3
 
     @property
     def known_inertia(self):
+        """Mass, inertia and centre of mass as given; None for each that is traced or stands for a plain zero."""
         return arrays.known(self.mass), arrays.known(self._inertia), arrays.known(self._com)
 
     @staticmethod
@@ -336,7 +343,7 @@ class Body(AbstractBody):
 
     @classmethod
     def rest(cls):
-        """Return the coordinates of the ground frame."""
+        """Return the coordinates (7,) of a body that a guess does not name: those of the ground frame."""
         return np.array([0.0, 0, 0, 1, 0, 0, 0])
 
     @staticmethod
@@ -349,7 +356,7 @@ class Body(AbstractBody):
         return pose.r if self._com is None else pose.point(self._com)
 
     def _inertia_about_origin(self):
-        """Return the inertia matrix about the origin, in the body frame."""
+        """Return the inertia matrix about the origin of the body, in the body frame."""
         if self._com is None:
             return self.inertia
         arm = skew(jnp.asarray(self.com))

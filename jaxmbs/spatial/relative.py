@@ -102,6 +102,7 @@ class RelativeJoint(SixComponents):
         return self.orientation
 
     def turn_rows(self, p, t):
+        """Return the rows of Φ for the held angles; p are the Euler parameters of frame j relative to i."""
         free = self.free_turns
         held = tuple(k for k in ALL if k not in free)
         if not free:
@@ -133,10 +134,12 @@ class RelativeJoint(SixComponents):
 
     @property
     def freedom(self):
+        """Number of components that are free; prescribed ones do not count."""
         return 6 - self.rows
 
     @property
     def mobility(self):
+        """Relative coordinates: slides, then angles or Euler parameters; prescribed ones have their motions."""
         turning, motions = self._turning
         mobility = self.mobility_along(self.sliding, ())
         if turning is not None:
@@ -145,7 +148,7 @@ class RelativeJoint(SixComponents):
 
     @property
     def _turning(self) -> tuple[AbstractTurning | None, list[AbstractMotion | None]]:
-        """The rotation, and the motions of its coordinates, None for free ones."""
+        """The rotation by angles that are not fixed, None if all are, and their motions, None for free ones."""
         free, driven, axes = self.free_turns, self.driven_turns, self.axes_i
         turns = free + driven
         if not turns:
@@ -160,6 +163,7 @@ class RelativeJoint(SixComponents):
 
     @property
     def shared(self):
+        """The point, if no component of the position changes, and an axis, if at most one angle changes and is free."""
         pinned = all(self.held[:3]) and not self.sliding
         free = self.free_turns
         # Bodies that turn about one axis share it; bodies that do not turn share every axis.

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from jaxmbs.numerics.arrays import Same, is_concrete
 from jaxmbs.numerics.repeated import vmap_axes
 
-# Leaves with more numbers do not get the leading axes: they stay unchanged if they are known, and are lost if traced.
+# Most entries of a leaf that gets the leading axes. A longer one stays unchanged if it is known, and is lost if traced.
 MAX_TABLE_NUMBERS = 64
 
 
@@ -33,7 +33,7 @@ class LeafSlice:
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of entries of the leaf."""
         return math.prod(self.shape)
 
 
@@ -51,29 +51,30 @@ class Packing:
 
     @property
     def size(self) -> int:
-        """Number of entries of a row."""
+        """Number of entries of the row of numbers."""
         return sum(leaf.size for leaf in self.leaves if isinstance(leaf, LeafSlice))
 
     def unpack(self, row: Float[Array, " k"] | Float[np.ndarray, " k"]) -> Any:
-        """Return the pytree with the numbers of a row."""
+        """Return the pytree with its numbers taken from a row (k,)."""
         part = lambda leaf: row[leaf.start : leaf.start + leaf.size].reshape(leaf.shape)
         return self._with(lambda leaf: part(leaf).astype(leaf.dtype))
 
     def slices(self) -> Any:
-        """Return the pytree with a `LeafSlice` in place of numbers."""
+        """Return the pytree with a `LeafSlice` in place of each leaf of numbers."""
         return self._with(lambda leaf: leaf)
 
     def _with(self, from_slice: Callable) -> Any:
         """Return the pytree with the values of a function of each `LeafSlice`."""
 
         def leaf(x):
+            """Return the leaf for an entry of `leaves`; a `LostLeaf` stays as it is."""
             return from_slice(x) if isinstance(x, LeafSlice) else x.value if isinstance(x, Same) else x
 
         return jax.tree.unflatten(self.structure, [leaf(x) for x in self.leaves])
 
 
 def pack(tree) -> tuple[Packing, Any]:
-    """Return the packing of a pytree and its row of numbers."""
+    """Return the packing of a pytree, and its floating-point leaves as one row (k,)."""
     leaves, structure = jax.tree.flatten(tree)
     found: list[LeafSlice | Same | LostLeaf] = []
     parts: list = []

@@ -15,11 +15,11 @@ from jaxmbs.system.broadcast_tree import BroadcastTree
 from jaxmbs.system.equations import constraint_jacobian, constraints, velocity_rhs
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of failed samples of a batch that are described.
+# Most failed samples of a batch that `Failures.first` describes.
 MAX_SAMPLES = 3
-# Number of constraints, and of singular values, that are shown for each of them.
+# Most constraints with their gaps, and most singular values, in the text of one failed sample.
 MAX_SHOWN = 3
-# Gaps below this fraction of the largest one are not shown.
+# Constraints whose gap is below this fraction of the largest gap of the sample are left out of its text.
 MIN_SHOWN_GAP = 1e-6
 
 
@@ -189,6 +189,6 @@ def _lock_up(failure: Failure, units: Units, v, a) -> float | None:
 
 
 def _finite(leaves: Iterable) -> bool:
-    """Return True if all real numbers among some leaves are finite."""
+    """Return True if all floating-point numbers in these leaves are finite; other leaves do not count."""
     kinds = ((leaf, getattr(getattr(leaf, "dtype", None), "kind", "")) for leaf in leaves)
     return all(np.all(np.isfinite(leaf)) for leaf, kind in kinds if kind == "f")

@@ -18,7 +18,7 @@ from jaxmbs.numerics.space import Flat, PartwiseSpace
 
 
 def _slices(names, sizes, start=0) -> dict[str, slice]:
-    """Return consecutive slices of these sizes by name."""
+    """Return a slice for each name, of the given sizes, one after the other from `start`."""
     ends = list(accumulate(sizes, initial=start))
     return {name: slice(a, b) for name, a, b in zip(names, ends[:-1], ends[1:], strict=True)}
 
@@ -69,6 +69,7 @@ class Layout(PartwiseSpace):
         return self._extra_slices(sum(len(kind.velocities) for _, kind in self.bodies))
 
     def _extra_slices(self, start: int) -> dict[str, slice]:
+        """Return slices for the extra coordinates of each element that has any; the first one begins at `start`."""
         owners = [(name, len(extra)) for name, _, extra in self.constraints + self.drivers if extra]
         return _slices([name for name, _ in owners], [size for _, size in owners], start)
 
@@ -110,12 +111,12 @@ class Layout(PartwiseSpace):
 
     @property
     def n(self) -> int:
-        """Number of coordinates."""
+        """Number of coordinates, the length of q."""
         return len(self.coordinates)
 
     @property
     def m(self) -> int:
-        """Number of velocities."""
+        """Number of velocities, the length of v."""
         return len(self.velocities)
 
     @property
@@ -198,6 +199,7 @@ class Layout(PartwiseSpace):
 
     @cached_property
     def _flat(self) -> bool:
+        """True if the velocities of every body are the rates of its coordinates."""
         return all(kind.manifold is Flat for _, kind in self.bodies)
 
     @cached_property
@@ -207,6 +209,7 @@ class Layout(PartwiseSpace):
         return [(manifold, [name for name, _ in run]) for manifold, run in runs]
 
     def _by_part(self, function, *args):
+        """Apply a method of `Manifold` to parts of vectors. `args` are pairs (q or an array like it, 0) or (v or d, 1)."""
         # Equal manifolds of neighbouring bodies are traced once. Extra coordinates are flat.
         if self._flat:
             return getattr(Flat, function)(*(x for x, _ in args))
@@ -221,6 +224,6 @@ class Layout(PartwiseSpace):
 
     @property
     def rest(self) -> np.ndarray:
-        """Default configuration (n,): all bodies at the ground frame."""
+        """Configuration (n,) with all bodies at the ground frame and extra coordinates zero: the default of a guess."""
         extra = np.zeros(self.n - self.body_slices[self.bodies[-1][0]].stop)
         return np.concatenate([*(kind.rest() for _, kind in self.bodies), extra])

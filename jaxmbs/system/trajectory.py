@@ -188,7 +188,7 @@ class Trajectory(eqx.Module):
         return self._at_each_time(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
 
     def rotation(self, body: str) -> Float[Array, "*T d d"]:
-        """Return the rotation matrices (T, d, d) of a `body`, whose columns are its axes in the ground frame."""
+        """Return the rotation matrices (T, d, d) of a `body`; their columns are the body's axes in the ground frame."""
         axes = np.eye(self.layout.dimension)
         matrix = lambda q: jnp.stack(
             [self.layout.pose(body, q).direction(jnp.asarray(e, q.dtype)) for e in axes], axis=1
@@ -208,9 +208,11 @@ class Trajectory(eqx.Module):
         return self.a[..., self.layout.velocity_index(coordinate)]
 
     def _position(self, body, s, q):
+        """Return the point s of a body in the ground frame, in a configuration q."""
         return self.layout.point(body, s, q)
 
     def _velocity(self, body, s, q, v):
+        """Return the velocity of the point s of a body in the ground frame."""
         return jax.jvp(partial(self._position, body, s), (q,), (self.layout.rate(q, v),))[1]
 
     def _at_each_time(self, function):
@@ -224,6 +226,7 @@ def _joint_motion(joint: BroadcastTree, body_type, *motions) -> list[Array]:
     """Return the slides and angles of a joint, their rates and second rates, from the motions of its two bodies."""
 
     def at_one_time(element, *motions):
+        """Return the slides and angles, their rates and second rates at one time."""
         return ProgramWithFallback(lambda element, i, j: measure_joint(element, body_type, i, j), runs="once")(
             element, *motions
         )
