@@ -181,10 +181,10 @@ class AbstractConstraint(Structured):
 
     @abc.abstractmethod
     def relative(self, *, angles: bool, swapped: bool = False) -> Mobility:
-        """Return the mobility of body j on body i as if no joint connected them, with six velocities, or three in the plane.
+        """Return the mobility of body j on body i as if no joint connected them.
 
-        The coordinates are translations of point_j from point_i along the axes of the joint frame on i, or of body i, then
-        the rotation. With `angles`, orientation angles replace Euler parameters; with `swapped`, it is that of i on j.
+        Its coordinates are translations of point_j from point_i along the axes of the joint frame on i, or of body i,
+        then the rotation. With `angles`, orientation angles replace Euler parameters; with `swapped` it is that of i on j.
         """
 
     def guide(self, mobility: Mobility, swapped: bool) -> tuple[int, AbstractMotion] | None:

@@ -252,7 +252,7 @@ class Mobility(eqx.Module):
         return inner, rotation, shift
 
     def _advance(self, theta):
-        """Return the displacements (k,) along the slides at the coordinates theta; for a screw `lead` times its angle."""
+        """Return the displacements (k,) along the slides at coordinates theta; for a screw `lead` times its angle."""
         # In a screw the angle comes first; a sign that may follow it is not used.
         return theta[: self._free_slides] if self.lead is None else self.lead * theta[:1]
 

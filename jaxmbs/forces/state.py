@@ -128,6 +128,7 @@ class State(eqx.Module):
         x_i, x_j = (kind.coordinates_of(self.poses[body]) for body in (element.i, element.j))
 
         def rate_and_value(v_i, v_j):
+            """Return rate and value of the chosen coordinate for velocities of the two bodies."""
             values, rates = measure_joint(element, kind, (x_i, v_i), (x_j, v_j))
             return rates[k], values[k]
 

@@ -83,7 +83,7 @@ def as_tuple(value) -> tuple:
 
 
 def without_points(values) -> tuple:
-    """Return the values that are not vectors: elements of angles accept points, like other elements, but do not use them."""
+    """Return the values that are not vectors. Elements of angles accept points, like others, but do not use them."""
     return tuple(value for value in values if not is_vector(value))
 
 

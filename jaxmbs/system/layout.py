@@ -209,7 +209,7 @@ class Layout(PartwiseSpace):
         return [(manifold, [name for name, _ in run]) for manifold, run in runs]
 
     def _by_part(self, function, *args):
-        """Apply a method of `Manifold` to parts of vectors. `args` are pairs (q or an array like it, 0) or (v or d, 1)."""
+        """Apply a method of `Manifold` to parts of vectors. `args` are pairs (array like q, 0) or (array like v, 1)."""
         # Equal manifolds of neighbouring bodies are traced once. Extra coordinates are flat.
         if self._flat:
             return getattr(Flat, function)(*(x for x, _ in args))

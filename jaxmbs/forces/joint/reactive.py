@@ -48,7 +48,7 @@ class AbstractReactiveForce(AbstractForce):
     @property
     @abc.abstractmethod
     def reactive(self) -> bool:
-        """True if its size depends on accelerations or reactions; if not, it is an ordinary force."""
+        """True if its size depends on accelerations or reactions; else its size is not used."""
 
     @abc.abstractmethod
     def size_inputs(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
@@ -60,5 +60,5 @@ class AbstractReactiveForce(AbstractForce):
 
 
 def size_field():
-    """Return a dataclass field for the size of a force."""
+    """Return a dataclass field for `size`, which is None until it has been computed."""
     return real(optional=True, default=None, init=False)

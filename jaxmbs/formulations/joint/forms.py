@@ -27,15 +27,15 @@ class Form(NamedTuple):
     drivers: tuple[str, ...] = ()
 
 
-# Coordinates of the joint's own `mobility`.
+# Kind of a `Form`: coordinates of the joint's own `mobility`.
 OWN = "own"
-# The same, with orientation angles instead of Euler parameters.
+# Kind of a `Form`: those of `OWN`, with orientation angles instead of Euler parameters.
 BY_ANGLES = "by angles"
-# All six coordinates, three in the plane, as if there were no joint: translations and orientation angles.
+# Kind of a `Form`: six coordinates, three in the plane, as if there were no joint: translations and orientation angles.
 FREE_BY_ANGLES = "free by angles"
-# The same, with Euler parameters instead of angles.
+# Kind of a `Form`: those of `FREE_BY_ANGLES`, with Euler parameters instead of angles.
 FREE = "free"
-# Kinds in which the equations of the joint are rows of Φ.
+# Kinds of a `Form` that ignore the joint, so that the equations of the joint are rows of Φ.
 FREED = (FREE_BY_ANGLES, FREE)
 
 

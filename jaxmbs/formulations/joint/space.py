@@ -137,12 +137,12 @@ class JointSpace(PartwiseSpace):
 
     @property
     def n(self) -> int:
-        """Number of joint coordinates."""
+        """Number of joint coordinates, the length of θ."""
         return len(self.coordinates)
 
     @property
     def m(self) -> int:
-        """Number of joint velocities."""
+        """Number of joint velocities, the length of θ̇."""
         return len(self.velocities)
 
     @property
@@ -161,6 +161,7 @@ class JointSpace(PartwiseSpace):
         return tuple(out)
 
     def _by_part(self, function, *args):
+        """Apply a method of `Manifold` joint by joint. `args` are pairs (array like θ, 0) or (array like θ̇, 1)."""
         parts, done = [], [0, 0]
         flat = lambda ends: getattr(Flat, function)(*(x[done[k] : ends[k]] for x, k in args))
         for *places, manifold in self._turning:
@@ -172,7 +173,7 @@ class JointSpace(PartwiseSpace):
 
 
 def _slices(sizes) -> tuple[slice, ...]:
-    """Return consecutive slices of these sizes."""
+    """Return slices of these sizes, one after the other from zero."""
     ends = list(accumulate(sizes, initial=0))
     return tuple(slice(a, b) for a, b in pairwise(ends))
 
@@ -253,7 +254,7 @@ class JointTree(eqx.Module):
 
 
 def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
-    """Return the tree of a mechanism with its numbers."""
+    """Return the tree of a mechanism with a mobility for each edge, in the forms of a space."""
     tree, runs = space.tree, space.runs
     joints = stack_runs(runs, [joint_of(mech, name) for name in tree.joints])
     bodies = stack_runs(runs, [mech.bodies[name] for name in tree.bodies])
@@ -302,6 +303,7 @@ def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = No
     given = list(zip(tree.edges, by_run(space, theta), rates, strict=True))
 
     def step(parent, x):
+        """Return the link of a body from the motion of its parent, and the value of `also`."""
         link = _link(x[0], parent, *x[1:])
         return link, None if also is None else also(x[0], link)
 
@@ -310,7 +312,7 @@ def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = No
 
 
 def map_runs(runs: Sequence[Run], f: Callable, *values: Sequence) -> list:
-    """Return f of each body, by run, for values by run."""
+    """Return f of the values of each body, by run; `values` are lists by run."""
     return [jax.lax.map(lambda x: f(*x), x) if run.loop else f(*x) for run, *x in zip(runs, *values, strict=True)]
 
 
@@ -334,7 +336,7 @@ def coordinates_of(tree: JointTree, poses, theta) -> Float[Array, " n"]:
 
 
 def configuration(tree: JointTree, theta) -> Float[Array, " n"]:
-    """Return q(θ)."""
+    """Return the configuration q(θ) of the bodies, with extra coordinates."""
     return coordinates_of(tree, poses(tree, theta), theta)
 
 
@@ -351,6 +353,7 @@ def measure_coordinates(tree: JointTree, q) -> Float[Array, " n"]:
     parents = stack_runs(space.runs, [ground if k < 0 else pose_of[k] for k in space.tree.parents])
 
     def measure(edge, parent, child):
+        """Return the relative coordinates of an edge from the poses of its two bodies."""
         i, j = (child, parent) if edge.reverse else (parent, child)
         return edge.mobility.measure(i, j, edge.given, twice=space.any_angle)
 
@@ -384,6 +387,7 @@ def body_twists(tree: JointTree, links: list, rate) -> list:
     space = tree.space
 
     def step(parent, x):
+        """Return the twist of a body from that of its parent."""
         link, rate = x
         return shift_twist(link.motion.pose, parent, link.arm) + link.axes @ rate
 
@@ -400,7 +404,7 @@ def body_velocity(motion: FrameMotion, twist) -> Float[Array, " k"]:
 
 @jax.jit
 def body_drift(motion: FrameMotion, plus=None) -> Float[Array, " k"]:
-    """Return Ṙ θ̇ of a body, its part of v̇, plus an acceleration in the ground frame if given."""
+    """Return Ṙ θ̇ of a body, its part of v̇ with θ̈ = 0, plus an acceleration `plus` in the ground frame if given."""
     pose, d = motion.pose, motion.pose.dimension
     arm, omega = pose.r - motion.point, motion.twist[d:]
     drift = shift_twist(pose, motion.drift, arm)
@@ -416,13 +420,13 @@ def concatenate_bodies(tree: JointTree, parts: list, extra) -> Float[Array, " m"
 
 
 def body_rates(tree: JointTree, links: list, rate) -> list:
-    """Return R θ̇, by run."""
+    """Return the velocities R θ̇ of the bodies at joint velocities θ̇ = `rate`, by run."""
     twists = body_twists(tree, links, rate)
     return map_runs(tree.space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
 
 
 def velocities(tree: JointTree, links: list, rate) -> Float[Array, " m"]:
-    """Return v = R θ̇."""
+    """Return v = R θ̇ (m,) of all bodies, then extra velocities, at θ̇ = `rate`; prescribed motion is not in it."""
     return concatenate_bodies(tree, body_rates(tree, links, rate), rate)
 
 

@@ -22,7 +22,7 @@ from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.topology import Names
 
-# Natural coordinates by the values of the argument `coordinates`; None for velocities of the bodies.
+# The basic points and vectors for each value of the argument `coordinates`; None for rows like v of the bodies.
 BY_NAME = {"bodies": None, "natural": JOINTS_ONLY}
 
 
@@ -113,7 +113,7 @@ def velocity_transformation_rate(
 
 
 def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta, near, t):
-    """Return R as array code."""
+    """Return R, or with `chosen` the rates of natural coordinates by θ̇, as array code."""
     check_entries("theta", theta, space.coordinates)
     tree, theta = spaces.tree_near(mech, space, theta, near, t)
     tree = tree.at(t)
@@ -125,7 +125,7 @@ def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta,
 
 
 def _transformation_rate(space: JointSpace, chosen: ChosenBasics | None, mech, theta, theta_dot, near, t):
-    """Return Ṙ as array code."""
+    """Return Ṙ, the time derivative of `_transformation`, as array code."""
     check_entries("theta", theta, space.coordinates)
     check_entries("theta_dot", theta_dot, space.velocities)
     matrix = lambda theta, t: _transformation(space, chosen, mech, theta, near, t)
@@ -139,6 +139,7 @@ def _vector(mech: Mechanism, value) -> Array:
 
 
 def _near(mech: Mechanism, near):
+    """Return `near` as a configuration vector; None unchanged."""
     return None if near is None else mech.coordinates(near)
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.plane import perpendicular
 
-# Names of the components of points and vectors.
+# Suffixes of the names of the components of points and vectors.
 AXES = "xyz"
 
 
@@ -42,7 +42,7 @@ class PlaneFrames:
 
     @staticmethod
     def across(v):
-        """Return unit vectors perpendicular to a vector."""
+        """Return [w], a vector perpendicular to v, of the same length."""
         return [perpendicular(jnp.asarray(v))]
 
     @staticmethod
@@ -63,7 +63,7 @@ class PlaneFrames:
 
     @staticmethod
     def pose(kind, r, a, attitude):
-        """Return the pose of a body."""
+        """Return the pose of a body with origin r and the angle `attitude`."""
         return kind.pose(jnp.append(r, attitude))
 
     @staticmethod
@@ -93,7 +93,7 @@ class SpaceFrames:
 
     @staticmethod
     def upright(a, attitude):
-        """Return A."""
+        """Return A unchanged: frames of space are never opposite to the attitude."""
         return a
 
     @staticmethod
@@ -122,7 +122,7 @@ class SpaceFrames:
 
     @staticmethod
     def pose(kind, r, a, attitude):
-        """Return the pose of a body, with A linear in x."""
+        """Return the pose of a body with origin r and Euler parameters `attitude`, but with A itself as its matrix."""
         return kind.pose(jnp.append(r, attitude))._replace(a=a)
 
     @staticmethod
@@ -136,8 +136,9 @@ class SpaceFrames:
 # Traced once for all vectors.
 @partial(jax.jit, static_argnums=0)
 def across(geometry, v) -> list[Array]:
-    """Return `geometry.across(v)`."""
+    """Return unit vectors perpendicular to the unit vector v, one in the plane, two in space; jit traces it once."""
     return geometry.across(v)
 
 
+# Construction of body frames, by the dimension of the mechanism.
 GEOMETRY = {2: PlaneFrames, 3: SpaceFrames}
