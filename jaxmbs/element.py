@@ -184,7 +184,7 @@ class AbstractConstraint(Structured):
         """Return the mobility of body j on body i as if no joint connected them.
 
         Its coordinates are translations of point_j from point_i along the axes of the joint frame on i, or of body i,
-        then the rotation. With `angles`, orientation angles replace Euler parameters; with `swapped` it is that of i on j.
+        then the rotation. With `angles`, orientation angles replace Euler parameters; `swapped` gives that of i on j.
         """
 
     def guide(self, mobility: Mobility, swapped: bool) -> tuple[int, AbstractMotion] | None:

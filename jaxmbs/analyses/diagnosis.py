@@ -22,13 +22,13 @@ from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.inputs import as_times
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 
-# Number of configurations beside a singular one that are diagnosed to tell whether Φ_q is singular only there.
+# Number of configurations beside a given one that are diagnosed to tell whether Φ_q is singular only there.
 NEIGHBOURS = 3
-# Distance to each of them, in radians and sizes of the mechanism.
+# Distance of these neighbours from the given configuration, in radians and sizes of the mechanism.
 NEIGHBOUR_DISTANCE = 0.3
-# Newton steps that close the constraints there.
+# Number of Newton steps that close the constraints at each neighbour.
 NEIGHBOUR_CLOSING_STEPS = 12
-# A body can move if one of its entries in a null vector of unit length is larger than this.
+# A message names a body as movable if an entry for it in a null vector of Φ_q, of unit length, is larger than this.
 MIN_MOVING_ENTRY = 1e-4
 
 
@@ -160,7 +160,7 @@ def _dependent_rows(rows: np.ndarray, small: float) -> list[int]:
 
 
 def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
-    """Return True if βᵀΦ = 0 to within `small` for all unit vectors β with βᵀΦ_q = 0; rows and gaps are scaled."""
+    """Return True if |βᵀΦ| ≤ `small` for an orthonormal basis of vectors β with βᵀΦ_q = 0; rows and gaps are scaled."""
     if not rows.size:
         return True
     u, s, _ = np.linalg.svd(rows)

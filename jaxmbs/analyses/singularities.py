@@ -24,25 +24,25 @@ from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.inputs import as_times, motion_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 
-# Kind of a singular position in which the motion ends.
+# Kind of a singular position in which the motion ends, in `Singularities.kinds`.
 LOCK_UP = "lock-up"
-# Kind of a singular position in which the motion may branch.
+# Kind of a singular position in which the motion may branch, in `Singularities.kinds`.
 BIFURCATION = "bifurcation"
-# The grid of the caller is refined by this factor, so that two sign changes of the determinant between two of its
-# times are still told apart.
+# Factor by which the caller's grid of times is refined, so that two sign changes of det Φ_q between two of its times are
+# still told apart.
 REFINEMENT = 4
-# The determinant is interpolated from points at this fraction of a grid interval from its zero, because at the zero
-# itself the configuration is known to half of the digits only.
+# Distance from a zero of det Φ_q, as a fraction of a grid interval, of the points from which its cubic is interpolated. At
+# the zero itself the configuration is known to half of the digits only.
 STENCIL = 2e-3
-# A smallest singular value below this fraction of the largest, at its minimum along the motion, counts as zero.
+# Φ_q counts as singular at a minimum of its smallest singular value if this is below this fraction of the largest one.
 MAX_TOUCHING_RATIO = 1e-6
-# A minimum of the smallest singular value is examined if it is below this fraction of the largest.
+# A minimum of the smallest singular value of Φ_q on the grid is located only if it is below this fraction of the largest.
 MAX_MINIMUM_RATIO = 0.1
-# Steps of false position towards a sign change of the determinant, at most.
+# Largest number of steps of false position towards a sign change of det Φ_q.
 MAX_CROSSING_STEPS = 60
-# Golden sections towards a minimum of the smallest singular value.
+# Number of golden sections towards a minimum of the smallest singular value of Φ_q.
 GOLDEN_SECTIONS = 40
-# Newton steps towards the fold at which a motion ends, at most.
+# Largest number of Newton steps towards the fold at which a motion ends.
 MAX_FOLD_STEPS = 12
 
 
@@ -182,7 +182,7 @@ class _Measures(NamedTuple):
 
 
 def _measures_along(mech, q, t) -> list[_Measures]:
-    """Return the measures of configurations (T, n) at times (T,)."""
+    """Return the `_Measures` of each of the configurations (T, n) at times (T,)."""
     _, matrix, by_time = (np.asarray(x, float) for x in linearise(mech, q, jnp.asarray(t, q.dtype)))
     lengths = np.linalg.norm(matrix, axis=2)
     by_time = by_time / lengths
@@ -195,7 +195,7 @@ def _measures_along(mech, q, t) -> list[_Measures]:
 
 
 def _measures(mech, q, t) -> _Measures:
-    """Return the measures of one configuration."""
+    """Return the `_Measures` of one configuration at one time."""
     q = jnp.asarray(q)
     return _measures_along(mech, q[None], jnp.asarray(t, q.dtype)[None])[0]
 
@@ -213,7 +213,7 @@ def _advance(mech, q, start, end):
 
 
 def _configuration_at(mech, motion, grid, k, t):
-    """Return the configuration at time t, followed from time k of the grid."""
+    """Return the configuration (n,) at the time t, with the motion followed from time k of the grid."""
     q = motion.q[k]
     return _advance(mech, q, jnp.asarray(grid[k], q.dtype), jnp.asarray(t, q.dtype))[0]
 
@@ -225,6 +225,7 @@ def _locate_crossing(mech, motion, grid, a, b):
     """
 
     def determinant(t, k):
+        """Return det Φ_q at the time t, with the motion followed from time k of the grid."""
         return _measures(mech, _configuration_at(mech, motion, grid, k, t), t).determinant
 
     low, high = (grid[a], determinant(grid[a], a)), (grid[b], determinant(grid[b], b))
@@ -259,6 +260,7 @@ def _locate_touching(mech, motion, grid, k):
     ratio = (np.sqrt(5) - 1) / 2
 
     def smallest(t):
+        """Return the smallest singular value of Φ_q at the time t, relative to the largest."""
         near = k - 1 if abs(t - grid[k - 1]) < abs(t - grid[k + 1]) else k + 1
         return _measures(mech, _configuration_at(mech, motion, grid, near, t), t).smallest
 
@@ -287,6 +289,7 @@ def _fold_system(mech, q, u, t, direction):
     space, m = mech.layout, mech.layout.m
 
     def gaps(x):
+        """Return Φ, Φ_q u and cᵀu − 1 after changes x of q, u and t."""
         q1, u1, t1 = space.retract(q, x[:m]), u + x[m : 2 * m], t + x[2 * m]
         phi = constraints_without_spin(mech, q1, t1).phi
         value, along_u = jax.jvp(lambda q: phi(q, t1), (q1,), (space.rate(q1, u1),))
@@ -296,6 +299,7 @@ def _fold_system(mech, q, u, t, direction):
     return gaps(zero), jax.jacfwd(gaps)(zero)
 
 
+# `_fold_system`, compiled.
 _fold_equations = eqx.filter_jit(ProgramWithFallback(_fold_system))
 
 

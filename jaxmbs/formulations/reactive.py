@@ -87,7 +87,7 @@ def with_sizes(equations, names: list[str], sizes: Float[Array, " k"]):
 
 
 def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
-    """Return equations with the sizes of reactive forces at (q, v, t), and True if the sizes converged; None without any."""
+    """Return equations with the sizes of reactive forces, and True if the sizes converged; None without such forces."""
     forces = reactive_forces(equations.mech)
     if not forces:
         return equations, None

@@ -59,7 +59,7 @@ class EndOfStep(NamedTuple):
 
     @property
     def at_rest(self) -> Float[Array, " m"]:
-        """The shift (m,) with v₁ = 0."""
+        """The shift of q₁ (m,) from the predicted state for which v₁ = 0."""
         return -self.v / self.v_by_q
 
     def moved(self, shift) -> EndOfStep:
@@ -101,7 +101,7 @@ class EndOfStep(NamedTuple):
         return self.scaled.is_closed(found, digits)
 
     def _parts(self, unknown):
-        """Split unknowns into shift and λ, or gaps into balance and Φ."""
+        """Split unknowns (shift, λ), or gaps (balance, Φ), into these two parts."""
         n = self.scaled.equations.space.m
         return unknown[:n], unknown[n:]
 
@@ -125,18 +125,21 @@ class AbstractAlpha(AbstractFixedStep):
     @property
     @abc.abstractmethod
     def newmark(self) -> Newmark:
-        """The method's coefficients."""
+        """Coefficients α_m, α_f, β, γ of the method."""
 
     iterations: int = eqx.field(static=True, default=4, kw_only=True)
 
     def start(self, scaled, motion, t):
+        """Return the carry of the first step, with A = v̇ and λ of the start."""
         multipliers = scaled.equations.accelerations(motion.q, motion.v, t)[1]
         return AlphaCarry(motion, motion.a, multipliers)
 
     def motion(self, carry):
+        """Return the motion in a carry."""
         return carry.motion
 
     def step(self, scaled, carry, t, h):
+        """Return the carry at t + h, and True if Newton's method converged."""
         equations, space, (q, v, a, *_) = scaled.equations, scaled.equations.space, carry.motion
         alpha_m, alpha_f, beta, gamma = self.newmark
         t = t + h
@@ -192,6 +195,7 @@ class GeneralizedAlpha(AbstractAlpha):
 
     @property
     def newmark(self):
+        """Coefficients that give the spectral radius ρ∞ = `rho` at infinite frequency."""
         alpha_m = (2 * self.rho - 1) / (self.rho + 1)
         alpha_f = self.rho / (self.rho + 1)
         gamma = 0.5 + alpha_f - alpha_m
@@ -225,4 +229,5 @@ class HHT(AbstractAlpha):
 
     @property
     def newmark(self):
+        """Coefficients for α = `alpha`."""
         return Newmark(0.0, -self.alpha, (1 - self.alpha) ** 2 / 4, 0.5 - self.alpha)

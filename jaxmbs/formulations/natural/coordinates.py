@@ -203,7 +203,7 @@ class NaturalCoordinates(Space):
         return self._bodies(self.frames(big_x[: self.m], attitudes), attitudes, big_x)[: self.mech.layout.n]
 
     def with_attitudes(self, x, near=None) -> Array:
-        """Return X = (x, attitudes); attitudes are nearest to those of `near`, a configuration of the bodies, if given."""
+        """Return X = (x, attitudes), with attitudes nearest to those of the configuration `near` of the bodies."""
         layout = self.mech.layout
         given = {} if near is None else {b: near[layout.body_slices[b]][-self._attitude_size(b) :] for b in self.bodies}
         frames = self.frames(x, given)
@@ -315,7 +315,11 @@ class NaturalCoordinates(Space):
 
     @_traced_once
     def force(self, big_x, u, t) -> Float[Array, " m"]:
-        """Return BᵀQ (m,), where v = B u are the bodies' velocities and Q the applied forces; rotors add −M_r Ḃ u and gyroscopic ones."""
+        """Return the force (m,) conjugate to ẋ = u.
+
+        It is BᵀQ with the velocities v = B u of the bodies and the applied forces Q conjugate to v. For rotors Q also
+        has their gyroscopic forces and −M Ḃ u, with M their mass matrix: the terms of M v̇ that do not depend on ẍ.
+        """
         v, pull = jax.vjp(lambda u: self.velocities(big_x, u), u)
         q = self.bodies_at(big_x)
         load, mech, slices = applied_forces(self.mech, q, v, t), self.mech, self.mech.layout.velocity_slices
