@@ -53,17 +53,17 @@ class AbstractBody(Structured):
     @staticmethod
     @abc.abstractmethod
     def pose(q: Float[Array, " k"]) -> Any:
-        """Return the pose with these coordinates."""
+        """Return the pose of a body with the coordinates q."""
 
     @staticmethod
     @abc.abstractmethod
     def ground(dtype) -> Float[Array, " k"]:
-        """Return the coordinates of the ground frame."""
+        """Return the coordinates that a body has if its frame coincides with the ground frame."""
 
     @staticmethod
     @abc.abstractmethod
     def coordinates_of(pose) -> Float[Array, " k"]:
-        """Return the coordinates of a pose."""
+        """Return the coordinates q of a body with this pose: the inverse of `pose`."""
 
     @staticmethod
     @abc.abstractmethod
@@ -79,11 +79,11 @@ class AbstractBody(Structured):
 
     @abc.abstractmethod
     def kinetic_energy(self, pose, v: Float[Array, " k"]) -> Float[Array, ""]:
-        """Return the kinetic energy at the velocity v."""
+        """Return the kinetic energy of the body with this pose, at its velocities v."""
 
     @abc.abstractmethod
     def mass_matrix(self, pose) -> Float[Array, "k k"]:
-        """Return M with ½ vᵀM v the kinetic energy."""
+        """Return the mass matrix M (k, k) of the body, conjugate to its velocities: ½ vᵀM v is the kinetic energy."""
 
     @classmethod
     def rest(cls) -> np.ndarray:
@@ -105,7 +105,7 @@ class AbstractBody(Structured):
         return None, None, None
 
     def check(self) -> None:
-        """Raise `ValueError` with the reason if the body cannot be used."""
+        """Raise `ValueError` with the reason if numbers of the body have wrong shapes or are not finite."""
         check_fields(self)
 
 
@@ -176,7 +176,7 @@ class AbstractConstraint(Structured):
 
     @property
     def mobility(self) -> Mobility:
-        """Relative coordinates of a joint."""
+        """Relative coordinates of body j on body i that a joint leaves free; `TypeError` for other constraints."""
         raise TypeError(f"{type(self).__name__} is not a joint")
 
     @abc.abstractmethod
@@ -272,7 +272,7 @@ class MarkedConstraint(AbstractConstraint):
 
     @property
     def lacks_marks(self):
-        """True if neither mark is given."""
+        """True if neither angle_i nor angle_j has been given or measured."""
         return self.angle_i is None and self.angle_j is None
 
     @property
@@ -339,7 +339,7 @@ class DrivenDistance(MeasuredConstraint):
 
 
 def _is_motion(x) -> bool:
-    """Return True for an `AbstractMotion`."""
+    """Return True if x is an `AbstractMotion`."""
     return isinstance(x, AbstractMotion)
 
 
@@ -383,7 +383,7 @@ def errors_of(name: str, error_type: type[ValueError] = ValueError) -> Iterator[
 
 
 def check_motions(element) -> None:
-    """Raise `ValueError` for a motion in a field of an element that cannot be used."""
+    """Raise `ValueError`, with the name of the field, if a motion in a field of an element cannot be used."""
     for name, value in vars(element).items():
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, AbstractMotion):

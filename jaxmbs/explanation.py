@@ -191,7 +191,7 @@ def _zeros(f: Callable, *args):
 
 
 def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
-    """Return the text of `Explanation.path`."""
+    """Return the text of `Explanation.path`; `refusals` are reasons for array code, by name of the function."""
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"

@@ -280,12 +280,12 @@ class Mobility(eqx.Module):
 
     @property
     def slide_names(self) -> tuple[str, ...]:
-        """Names of all slides, including that of a screw."""
+        """Names of all slides, including that of a screw and prescribed ones."""
         return SLIDES[0 if self.slides is None else self.slides.shape[1]]
 
     @property
     def angle_names(self) -> tuple[str, ...]:
-        """Names of all angles; Euler parameters are not angles."""
+        """Names of all angles, including prescribed ones; () for Euler parameters, which are not angles."""
         return () if self.turning is None or self.turning.manifold is not Flat else self.turning.coordinates
 
     @property

@@ -29,7 +29,7 @@ class BodyMotion(NamedTuple):
     v: Float[Array, " k"]
 
     def point(self, s=None) -> Float[Array, " d"]:
-        """Return the point with body coordinates s, the origin unless given."""
+        """Return the point with body coordinates s in the ground frame; the body's origin unless given."""
         return self.pose.point(self._point(s))
 
     def velocity(self, s=None) -> Float[Array, " d"]:
@@ -42,7 +42,7 @@ class BodyMotion(NamedTuple):
 
     @property
     def rotation(self) -> Float[Array, "d d"]:
-        """Rotation matrix, whose columns are the body's axes."""
+        """Rotation matrix, whose columns are the body's axes in the ground frame."""
         return self.pose.a
 
     @property
@@ -163,7 +163,7 @@ class JointMotion(eqx.Module):
 
     @property
     def slide_rate(self) -> Float[Array, "*batch"]:
-        """Rate of the slide."""
+        """Rate of the slide, a velocity."""
         return self.rates[..., self.of.index("slide")]
 
     @property

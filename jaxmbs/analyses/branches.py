@@ -41,7 +41,7 @@ MIN_TANGENT_COEFFICIENT = 1e-6
 
 @ProgramWithFallback
 def _linear_system(mech, q, t):
-    """Return Φ, Φ_q and Φ_t at one configuration."""
+    """Return Φ, Φ_q and Φ_t at one configuration, with rows that stop idle spins."""
     phi = constraints_without_spin(mech, q, t).phi
     space, zero = mech.layout, jnp.zeros(mech.layout.m, q.dtype)
     return phi(q, t), jacobian(phi, space, q, t), rate(phi, space, q, zero, t)

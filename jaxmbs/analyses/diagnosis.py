@@ -107,7 +107,7 @@ def _jacobian_and_gaps(mech, q, t):
 
 
 def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
-    """Return the diagnosis of exactly this configuration, without tangents."""
+    """Return the `Diagnosis` of exactly this configuration, with no tangents."""
     layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
     matrix, value = (np.asarray(x, float) for x in _jacobian_and_gaps(mech, q, t))
     bad = dict.fromkeys(layout.row_owners[k] for k in np.flatnonzero(~np.isfinite(np.c_[matrix, value]).all(axis=1)))
@@ -131,7 +131,7 @@ def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
         free=layout.m - rank,
         singular_values=singular_values,
         redundant=redundant,
-        consistent=_consistent(rows, gaps, small),
+        consistent=_is_consistent(rows, gaps, small),
         misfits=_misfits(mech, q, value),
         tangents=np.zeros((0, layout.m)),
     )
@@ -159,7 +159,7 @@ def _dependent_rows(rows: np.ndarray, small: float) -> list[int]:
     return dependent
 
 
-def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
+def _is_consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
     """Return True if |βᵀΦ| ≤ `small` for an orthonormal basis of vectors β with βᵀΦ_q = 0; rows and gaps are scaled."""
     if not rows.size:
         return True
@@ -215,11 +215,11 @@ def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
     text = f"{count} driver(s) missing"
     if not all(is_concrete(leaf) for leaf in (*jax.tree.leaves(mech), q, t)):
         return text
-    names = _movable(mech, assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)[0], t)
+    names = _movable_bodies(mech, assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)[0], t)
     return f"{text}; these bodies can move: {', '.join(map(repr, names))}" if names else text
 
 
-def _movable(mech: Mechanism, q, t) -> list[str]:
+def _movable_bodies(mech: Mechanism, q, t) -> list[str]:
     """Return the names of the bodies that move in some v with Φ_q v = 0 and without idle spins."""
     layout = mech.layout
     matrix = linearise(mech, q[None], jnp.asarray(t, q.dtype)[None])[1][0]

@@ -118,7 +118,7 @@ def find_singularities(
     if status[0] not in (Status.CONVERGED, Status.SINGULAR, Status.LOCKED_UP):
         raise ValueError(f"the mechanism cannot be assembled at t = {grid[0]}: {Status(int(status[0])).name}")
     reached = int(np.sum((status == Status.CONVERGED) | (status == Status.SINGULAR)))
-    found = _crossings(mech, motion, grid, status, reached) if reached else [_start(mech, q, grid_times[0])]
+    found = _crossings(mech, motion, grid, status, reached) if reached else [_locked_start(mech, q, grid_times[0])]
     if 0 < reached < len(grid) and status[reached] in (Status.LOCKED_UP, Status.NOT_CONVERGED):
         end = _end_of_motion(mech, motion, grid, reached)
         found += [end] if end is not None else []
@@ -159,7 +159,7 @@ def _crossings(mech, motion, grid, status, reached) -> list:
     return sorted(found, key=lambda item: np.argmin(np.abs(grid - item[0])))
 
 
-def _start(mech, guess, t):
+def _locked_start(mech, guess, t):
     """Return (t, q, rate) of the singular position of a motion that locks up at its first time t."""
     q = singular_near(mech, assembled_configuration(mech, guess, t, (), DEFAULT_TOLERANCE)[0], t)
     return np.asarray(t)[()], np.asarray(q), _measures(mech, q, t).rate
@@ -201,8 +201,8 @@ def _measures(mech, q, t) -> _Measures:
 
 
 @eqx.filter_jit
-def _advance(mech, q, start, end):
-    """Return the configuration at time `end` of the motion through q at `start`, the last one reached, and its time."""
+def _follow_motion(mech, q, start, end):
+    """Return q at time `end` of the motion through q at `start`, the last q that was reached, and its time."""
     phi = constraints_without_spin(mech, q, start).constant_phi
     space = mech.layout
     matrix = jacobian(phi, space, q, start)
@@ -215,7 +215,7 @@ def _advance(mech, q, start, end):
 def _configuration_at(mech, motion, grid, k, t):
     """Return the configuration (n,) at the time t, with the motion followed from time k of the grid."""
     q = motion.q[k]
-    return _advance(mech, q, jnp.asarray(grid[k], q.dtype), jnp.asarray(t, q.dtype))[0]
+    return _follow_motion(mech, q, jnp.asarray(grid[k], q.dtype), jnp.asarray(t, q.dtype))[0]
 
 
 def _locate_crossing(mech, motion, grid, a, b):
@@ -310,7 +310,7 @@ def _end_of_motion(mech, motion, grid, reached):
     """
     q = motion.q[reached - 1]
     start, end = (jnp.asarray(grid[k], q.dtype) for k in (reached - 1, reached))
-    _, q, t = _advance(mech, q, start, end)
+    _, q, t = _follow_motion(mech, q, start, end)
     null = jnp.asarray(_measures(mech, q, t).null, q.dtype)
     m, u, last_t = mech.layout.m, null, float(t)
     for _ in range(MAX_FOLD_STEPS):

@@ -31,7 +31,7 @@ class MotionWithReactions:
 
     @cached_property
     def reactions(self) -> Reactions:
-        """Reactions of all joints and drivers."""
+        """Reactions of all joints and drivers along the motion."""
         return reactions(self.mech, self.motion)
 
 
@@ -74,7 +74,7 @@ def quantity(model: Mechanism, name: str) -> Callable[[MotionWithReactions], jnp
 def _point_coordinate(
     model, name: str, body: str, coordinates: str, axis: str
 ) -> Callable[[MotionWithReactions], jnp.ndarray]:
-    """Return the function that computes a coordinate (T,) of a point of a body."""
+    """Return the function of a motion that gives one coordinate (T,) of a body's point in the ground frame."""
     if body not in model.bodies:
         raise ValueError(f"{name!r}: there is no body {body!r}; there are {', '.join(model.bodies)}")
     dimension = model.bodies[body].dimension

@@ -227,7 +227,7 @@ class Reactions(AbstractNamed):
 
 
 def _sum(parts: list[Reaction], body: str, place) -> Wrench:
-    """Return the sum of some reactions on a body, about a place."""
+    """Return the sum of some reactions on a body as a `Wrench` about a place (T, d) in the ground frame."""
     layout, q = parts[0].layout, parts[0].q
     loads = [(r.force, r.torque, r.place) if body == r.j else (-r.force, r.counter_torque, r.place) for r in parts]
     force, torque = _resultant(layout.bodies[0][1], place, loads)

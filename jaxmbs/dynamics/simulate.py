@@ -223,7 +223,7 @@ def _check_named(mech: Mechanism, t, start: _InitialValues, named: tuple[bool, .
 
 
 def _grid(times, step, method) -> Grid:
-    """Return the `Grid` for output times, with no step longer than `step`; None for `MIN_DEFAULT_STEPS` steps in all."""
+    """Return the `Grid` for output times, with steps no longer than `step`; None for `MIN_DEFAULT_STEPS` in all."""
     known = all(map(is_concrete, jax.tree.leaves(times)))
     count = np.shape(times)[0] if known else jnp.shape(jnp.asarray(times))[0]
     if known and np.all(np.isfinite(times)):
@@ -311,7 +311,7 @@ def _simulate(
         return x, u, status, scales, jax.lax.stop_gradient(initial)
 
     def output(setup, t, x, u, status, initial_status, initial):
-        """Return the arrays of a `Trajectory` at one time."""
+        """Return q, v, v̇, status, λ, energies and states of forces at one time."""
         equations = setup.scaled_equations.equations
         mech, equations = equations.mech, equations.with_reactive_forces(x, u, t)[0]
         rates, *_ = equations.accelerations(x, u, t)

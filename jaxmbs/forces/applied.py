@@ -81,12 +81,12 @@ class Torque(AbstractForce):
         return opposite(state, self.reaction, other.torque(-torque), self.body, on.torque(torque))
 
     def _torque(self, state):
-        """Return the torque on the body, in the ground frame."""
+        """Return the torque on the body: a number in the plane, a vector of the ground frame in space."""
         torque = evaluate(self.value, state, self.shapes[state.bodies[self.body].dimension], "value")
         return state.poses[self.body].direction(torque) if self.follower and torque.ndim else torque
 
     def measures(self, state):
-        """Return the torque; of a spring also the angle and its rate."""
+        """Return the torque on the body, in the ground frame."""
         return {"torque": self._torque(state)}
 
     def check(self, dimension):
@@ -122,7 +122,7 @@ class PointForce(AbstractForce):
         return state.generalized({self.body: state.poses[self.body].force_at(self.point, self._force(state))})
 
     def _force(self, state):
-        """Return F in the ground frame."""
+        """Return the force F on the body in the ground frame."""
         force = evaluate(self.value, state, self.point.shape, "value")
         return state.poses[self.body].direction(force) if self.follower else force
 

@@ -38,7 +38,7 @@ class Along(NamedTuple):
     wraps: bool
 
     def generalized(self, effort) -> Float[Array, " m"]:
-        """Return the generalized force (m,) of an effort along the coordinate."""
+        """Return the generalized force (m,) of an effort (torque or force) along the coordinate."""
         return effort * self.push
 
     def near(self, middle) -> Float[Array, ""]:

@@ -112,11 +112,11 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def mass(self, q, t) -> Float[Array, "m m"]:
-        """Return M, symmetric, without negative eigenvalues."""
+        """Return the mass matrix M, which is symmetric without negative eigenvalues."""
 
     @abc.abstractmethod
     def force(self, q, v, t) -> Float[Array, " m"]:
-        """Return Q, the sum of all forces except constraint forces."""
+        """Return Q, the sum of all forces except constraint forces, conjugate to v."""
 
     @abc.abstractmethod
     def imbalance(self, q, v, a, t) -> Float[Array, " m"]:
@@ -157,7 +157,7 @@ class AbstractEquations(eqx.Module):
     @property
     @abc.abstractmethod
     def solver(self) -> AbstractSolver:
-        """Solver of these equations."""
+        """Solver for accelerations and closing of these equations."""
 
     @property
     @abc.abstractmethod
@@ -214,13 +214,13 @@ class AbstractEquations(eqx.Module):
         return self.space.angular
 
     def scales(self, q, t) -> Scales:
-        """Return scales of gaps and pivots for this configuration and similar ones."""
+        """Return `Scales` of gaps and pivots for this configuration and similar ones."""
         rows, extent, angular = self.scaling_rows(q, t)
         length = jnp.maximum(unit_of_length(rows, extent, angular), self.mech.own_length.astype(q.dtype))
         return Scales(length, Units(angular, length).rows(rows), self.pivots(q, t))
 
     def zero_velocity(self, q) -> Float[Array, " m"]:
-        """Return v = 0, (m,), of the type of q."""
+        """Return zeros (m,) for a velocity, of the type of q."""
         return jnp.zeros(self.space.m, q.dtype)
 
     def solve(self, matrix, phi_q, force, right, weights=None, floor=None, pivots=None):

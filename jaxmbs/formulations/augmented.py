@@ -34,7 +34,7 @@ class AbstractFormulation(eqx.Module):
 
     @abc.abstractmethod
     def equations(self, mech: Mechanism) -> AbstractEquations:
-        """Return the equations that `simulate` solves."""
+        """Return the equations of the mechanism that `simulate` solves in these coordinates."""
 
     @abc.abstractmethod
     def unknowns(self, mech: Mechanism) -> AbstractUnknowns:
@@ -169,13 +169,13 @@ class CartesianEquations(AbstractDenseEquations):
 
     def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
         """Return λ with Φ_qᵀλ = M v̇ − Q for a motion with accelerations a; if not unique, the λ of `multipliers`."""
-        return self._improved(None, q, v, a, t, PROXIMAL_STEPS)
+        return self._improve_multipliers(None, q, v, a, t, PROXIMAL_STEPS)
 
     def balance_multipliers(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
         """Correct approximate multipliers so that Φ_qᵀλ = M v̇ − Q for a motion with accelerations a."""
-        return self._improved(multipliers, q, v, a, t, BALANCING_STEPS)
+        return self._improve_multipliers(multipliers, q, v, a, t, BALANCING_STEPS)
 
-    def _improved(self, multipliers, q, v, a, t, steps: int):
+    def _improve_multipliers(self, multipliers, q, v, a, t, steps: int):
         """Return multipliers after proximal steps towards Φ_qᵀλ = M v̇ − Q, from given ones, or from zero for None."""
         units, sizes, rows = self._in_units(q, t)
         force = self.imbalance(q, v, a, t) * units

@@ -263,7 +263,7 @@ def joint_moment(angles: ArrayLike, multipliers: ArrayLike) -> JointMoment:
 
 
 def _unknowns(mech: Mechanism, base, cut) -> JointUnknowns:
-    """Return the 6N coordinates in the order of Kamman (1)."""
+    """Return the 6N relative coordinates, 3N in the plane, as unknowns in the order of Kamman (1)."""
     tree = spanning_tree(mech, base=base, cut=cut)
     forms = (Form(FREE_BY_ANGLES),) * len(tree.bodies)
     space = spaces.space_of(mech, tree, any_angle=False, forms=forms)

@@ -96,7 +96,7 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
     state = state_of(equations.mech, q_bodies, v_bodies, t)
 
     def size_inputs(sizes):
-        """Return the inputs of the size of each force, for these sizes, twice."""
+        """Return the inputs of each force's size, by name, for given sizes; twice, as result and as auxiliary value."""
         given = with_sizes(equations, names, sizes)
         a, multipliers, _ = given.solver.accelerations(q, v, t, correction, floor)
         of_bodies = given.to_bodies(q, v, a, t)[2]

@@ -29,7 +29,7 @@ def stateful_forces(mech: Mechanism) -> dict[str, AbstractStatefulForce]:
 
 
 def state_names(mech: Mechanism) -> tuple[str, ...]:
-    """Return the names of all states, "motor.current"."""
+    """Return the names of all states of forces, such as "motor.current"."""
     return tuple(f"{name}.{state}" for name, force in stateful_forces(mech).items() for state in force.states)
 
 
@@ -113,7 +113,7 @@ class StatefulEquations(AbstractEquations):
 
     @property
     def count(self) -> int:
-        """Number of states."""
+        """Number of states of all forces."""
         return sum(len(force.states) for force in stateful_forces(self.mech).values())
 
     def split(self, x):
@@ -122,7 +122,7 @@ class StatefulEquations(AbstractEquations):
         return x[:cut], x[cut:]
 
     def at(self, v) -> AbstractEquations:
-        """Return the inner equations, with the states in v."""
+        """Return the inner equations, with the states of forces that are at the end of v."""
         return with_states(self.inner, self.split(v)[1])
 
     def with_rates(self, a, q, v, t) -> Float[Array, " m"]:
@@ -133,8 +133,8 @@ class StatefulEquations(AbstractEquations):
         rates = [force.rates(state) for force in stateful_forces(given.mech).values()]
         return jnp.concatenate([a, *rates])
 
-    def _padded(self, rows):
-        """Append zero columns for the states."""
+    def _with_zero_columns(self, rows):
+        """Return rows with a zero column appended for each state."""
         return jnp.concatenate([rows, jnp.zeros((rows.shape[0], self.count), rows.dtype)], axis=1)
 
     @property
@@ -164,7 +164,7 @@ class StatefulEquations(AbstractEquations):
 
     def jacobian(self, q, t):
         """Return Φ_q of the inner equations, with zero columns for the states."""
-        return self._padded(self.inner.jacobian(self.split(q)[0], t))
+        return self._with_zero_columns(self.inner.jacobian(self.split(q)[0], t))
 
     def velocity_gap(self, q, v, t):
         """Return Φ_q v + Φ_t of the inner equations."""
@@ -177,22 +177,22 @@ class StatefulEquations(AbstractEquations):
 
     @property
     def supporting_rows(self):
-        """Those of the inner equations."""
+        """Indices of the supporting rows of the inner equations."""
         return self.inner.supporting_rows
 
     @property
     def definite(self):
-        """That of the inner equations."""
+        """True if the inner equations are definite."""
         return self.inner.definite
 
     @property
     def weight(self):
-        """That of the inner equations."""
+        """Weight of the supporting rows of the inner equations."""
         return self.inner.weight
 
     @property
     def from_allowed(self):
-        """That of the inner equations."""
+        """True if `from_bodies` of the inner equations takes only allowed velocities."""
         return self.inner.from_allowed
 
     def from_bodies(self, q, v, t):
@@ -221,11 +221,11 @@ class StatefulEquations(AbstractEquations):
         return self.inner.singular(self.split(q)[0], self.split(v)[0], t, h)
 
     def scaling_rows(self, q, t):
-        """Return those of the inner equations, without columns for the states."""
+        """Return the scaling rows of the inner equations, without columns for the states."""
         return self.inner.scaling_rows(self.split(q)[0], t)
 
     def pivots(self, q, t):
-        """Return those of the inner equations."""
+        """Return the pivots of the inner equations."""
         return self.inner.pivots(self.split(q)[0], t)
 
     def with_scales(self, scales):

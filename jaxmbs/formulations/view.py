@@ -33,11 +33,11 @@ class AbstractUnknowns(abc.ABC):
 
     @abc.abstractmethod
     def names(self, mech: Mechanism) -> tuple[str, ...]:
-        """Return the names of x."""
+        """Return the names of the entries of x, in the order of users."""
 
     @abc.abstractmethod
     def velocity_names(self, mech: Mechanism) -> tuple[str, ...]:
-        """Return the names of u."""
+        """Return the names of the entries of u, in the order of users."""
 
     @abc.abstractmethod
     def coordinates(self, mech: Mechanism, q, t) -> Float[Array, " k"]:

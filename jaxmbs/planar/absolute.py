@@ -144,7 +144,7 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
 
     @property
     def center(self) -> Array:
-        """Deprecated: `centre`."""
+        """Deprecated name of `centre`."""
         warn_renamed("center", "centre")
         return self.centre
 

@@ -56,7 +56,7 @@ class AbsoluteConstraint(PlanarConstraint):
 
     @property
     def j(self) -> str:
-        """Name of the body."""
+        """Name of the constrained body."""
         return self.body
 
 

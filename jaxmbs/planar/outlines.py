@@ -50,7 +50,7 @@ class AbstractOutline(eqx.Module):
         return self.radius(alpha) * direction(alpha)
 
     def tangent(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
-        """Return g′ = da′/dα, in the body frame; Haug (3.4.17)."""
+        """Return g′ = da′/dα, the tangent of the curve a′ at α, in the body frame; Haug (3.4.17)."""
         return jax.jvp(self.point, (alpha,), (jnp.ones_like(alpha),))[1]
 
     def curvature(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
@@ -74,7 +74,7 @@ class AbstractOutline(eqx.Module):
         if self.span is not None and all(map(is_concrete, self.span)):
             start, end = map(float, self.span)
             require(start < end <= start + 2 * np.pi, f"part must be two angles that increase, got {start}, {end}")
-        radius, angle, _ = _smallest(self)
+        radius, angle, _ = _smallest_radius_and_curvature(self)
         domain = (
             "all round, for all angles from 0 to 2π; or give the part that touches"
             if self.span is None
@@ -85,16 +85,16 @@ class AbstractOutline(eqx.Module):
 
 def smallest_curvature(outline: AbstractOutline) -> float:
     """Return the smallest curvature all round, or along the part that touches; infinite for a traced outline."""
-    return _smallest(outline)[2]
+    return _smallest_radius_and_curvature(outline)[2]
 
 
-def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
+def _smallest_radius_and_curvature(outline: AbstractOutline) -> tuple[float, float, float]:
     """Return the smallest radius, or one that is not finite, its angle, and the smallest curvature.
 
     Radius and curvature are infinite for a traced outline.
     """
     if all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
-        values = _smallest_known(outline)
+        values = _smallest_of_known(outline)
         if is_concrete(values[0]):
             radius, angle, curvature = map(float, values)
             return radius, angle, curvature
@@ -102,8 +102,8 @@ def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
 
 
 @eqx.filter_jit
-def _smallest_known(outline: AbstractOutline):
-    """Return the results of `_smallest` for an outline whose numbers are known: radius, angle, curvature."""
+def _smallest_of_known(outline: AbstractOutline):
+    """Return smallest radius, its angle, and smallest curvature of an outline whose numbers are known."""
     start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
     # Half a step away from round angles, at which piecewise outlines often change their formula.
     angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)

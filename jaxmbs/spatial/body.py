@@ -75,7 +75,7 @@ class Pose(NamedTuple):
 
     @staticmethod
     def moment(arm: Float[Array, "3"], force: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Return arm × force."""
+        """Return arm × force, the moment of a force at the end of an arm."""
         return cross(arm, force)
 
     @jax.jit
@@ -104,7 +104,7 @@ class Pose(NamedTuple):
 
     @property
     def spins(self) -> int:
-        """Number of components of an angular velocity."""
+        """Number of components of an angular velocity in space, 3."""
         return 3
 
     def to_ground(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
@@ -116,7 +116,7 @@ class Pose(NamedTuple):
         return jnp.concatenate([x[:3], self.a.T @ x[3:]])
 
     def moved(self, by: Float[Array, "3"]) -> Pose:
-        """Return the pose moved by a vector of the ground frame."""
+        """Return the pose with its origin moved by a vector of the ground frame."""
         return Pose(self.r + by, self.p, self.a)
 
     def turned(self, p: Float[Array, "4"] | None) -> Pose:
@@ -127,7 +127,7 @@ class Pose(NamedTuple):
         return Pose(self.r, product, rotation.matrix(product))
 
     def unturned(self, p: Float[Array, "4"] | None) -> Pose:
-        """Return the pose turned back: the inverse of `turned`."""
+        """Return the pose turned back by Euler parameters, so that `turned` undoes it; unchanged for None."""
         return self if p is None else self.turned(rotation.inverse(p))
 
     def rotation_to(self, other: Pose) -> Float[Array, "4"]:
@@ -144,7 +144,7 @@ class Pose(NamedTuple):
 
     @staticmethod
     def spin_cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Return ω_a × ω_b."""
+        """Return the cross product of two angular velocities."""
         return cross(a, b)
 
     @staticmethod
@@ -153,7 +153,7 @@ class Pose(NamedTuple):
         return skew(-arm)
 
     def axis(self, axis_i) -> Float[Array, "3"]:
-        """Return the unit vector of an axis of this body, in the ground frame."""
+        """Return the unit vector along axis_i, which is given in this body, in the ground frame."""
         return self.direction(axis_i / jnp.sqrt(axis_i @ axis_i))
 
     def angle_to(self, other: Pose, axis_i, axis_j) -> Float[Array, ""]:

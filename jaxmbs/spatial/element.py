@@ -129,7 +129,7 @@ class Frames(SpatialConstraint):
         return i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
 
     def turn(self, i: Pose, j: Pose) -> Float[Array, "4"]:
-        """Return Euler parameters of the joint frame on j relative to that on i."""
+        """Return Euler parameters (4,) of the joint frame on j relative to that on i."""
         return i.relative(j, *self.frame_parameters)
 
     def mobility_along(self, slides: tuple[int, ...], free: tuple[int, ...], **given) -> Mobility:
@@ -186,6 +186,6 @@ def check_axis(name: str, axis) -> None:
 
 
 def unit(axis) -> Float[Array, "3"]:
-    """Return an axis with length 1."""
+    """Return an axis scaled to length 1; NaN for zero."""
     axis = jnp.asarray(axis)
     return axis / jnp.sqrt(axis @ axis)

@@ -41,8 +41,8 @@ def orientation_rows(held, p: Float[Array, "4"]) -> list:
     return [2 * p[1 + k] for k in held]
 
 
-def _others(held) -> tuple[int, ...]:
-    """Return the indices of the components that are not held."""
+def _free_components(held) -> tuple[int, ...]:
+    """Return the indices 0, 1, 2 that are not in `held`."""
     return tuple(k for k in ALL if k not in held)
 
 
@@ -65,13 +65,13 @@ class LowerPair(Frames):
 
     @property
     def freedom(self):
-        """Number of components that are not held."""
+        """Number of relative velocities: of the six components those that are not held."""
         return 6 - self.rows
 
     @property
     def mobility(self):
         """Relative coordinates: slides along, and rotations about, axes of the joint frame on i that are not held."""
-        return self.mobility_along(_others(self.position), _others(self.orientation))
+        return self.mobility_along(_free_components(self.position), _free_components(self.orientation))
 
     @property
     def shared(self):

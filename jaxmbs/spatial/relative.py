@@ -91,13 +91,13 @@ class RelativeJoint(SixComponents):
 
     @property
     def translations(self) -> tuple[AbstractMotion | None, ...]:
-        """Deprecated: `position`."""
+        """Deprecated name of `position`."""
         warn_renamed("translations", "position")
         return self.position
 
     @property
     def angles(self) -> tuple[AbstractMotion | None, ...]:
-        """Deprecated: `orientation`."""
+        """Deprecated name of `orientation`."""
         warn_renamed("angles", "orientation")
         return self.orientation
 
@@ -106,12 +106,12 @@ class RelativeJoint(SixComponents):
         free = self.free_turns
         held = tuple(k for k in ALL if k not in free)
         if not free:
-            return orientation_rows(ALL, rotation.product(p, rotation.inverse(self._known(ALL, t, p.dtype))))
+            return orientation_rows(ALL, rotation.product(p, rotation.inverse(self._held_rotation(ALL, t, p.dtype))))
         before, after = ALL[: free[0]], ALL[free[-1] + 1 :]
         if self._any_driven(before):
-            p = rotation.product(rotation.inverse(self._known(before, t, p.dtype)), p)
+            p = rotation.product(rotation.inverse(self._held_rotation(before, t, p.dtype)), p)
         if self._any_driven(after):
-            p = rotation.product(p, rotation.inverse(self._known(after, t, p.dtype)))
+            p = rotation.product(p, rotation.inverse(self._held_rotation(after, t, p.dtype)))
         if len(free) == 1:
             return orientation_rows(held, p)
         # The remaining rotation is R₂R₃, R₁R₂R₃ or R₁R₂.
@@ -121,11 +121,11 @@ class RelativeJoint(SixComponents):
         return [-a[1, 2] if k == 0 else -a[0, 1]]
 
     def _any_driven(self, angles) -> bool:
-        """Return True if one of these angles is prescribed."""
+        """Return True if one of the angles with these indices is prescribed."""
         return any(self.orientation[k] is not None for k in angles)
 
-    def _known(self, angles, t, dtype) -> Float[Array, "4"]:
-        """Return the product of the rotations by some held angles."""
+    def _held_rotation(self, angles, t, dtype) -> Float[Array, "4"]:
+        """Return Euler parameters of the product of the rotations by the prescribed ones of some angles."""
         p = rotation.identity(dtype)
         for k in angles:
             if self.orientation[k] is not None:

@@ -67,7 +67,7 @@ class SixComponents(Frames):
         )
 
     def arguments(self) -> dict[str, tuple]:
-        """Return the arguments of the components: "free", "fixed" or a motion."""
+        """Return the arguments `position` and `orientation`: "free", "fixed" or a motion for each component."""
         held = iter(self.held)
         return {
             name: tuple(

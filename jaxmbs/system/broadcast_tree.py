@@ -57,14 +57,14 @@ class Packing:
     def unpack(self, row: Float[Array, " k"] | Float[np.ndarray, " k"]) -> Any:
         """Return the pytree with its numbers taken from a row (k,)."""
         part = lambda leaf: row[leaf.start : leaf.start + leaf.size].reshape(leaf.shape)
-        return self._with(lambda leaf: part(leaf).astype(leaf.dtype))
+        return self._map_slices(lambda leaf: part(leaf).astype(leaf.dtype))
 
     def slices(self) -> Any:
         """Return the pytree with a `LeafSlice` in place of each leaf of numbers."""
-        return self._with(lambda leaf: leaf)
+        return self._map_slices(lambda leaf: leaf)
 
-    def _with(self, from_slice: Callable) -> Any:
-        """Return the pytree with the values of a function of each `LeafSlice`."""
+    def _map_slices(self, from_slice: Callable) -> Any:
+        """Return the pytree with a function's value in place of each `LeafSlice`, and constants unchanged."""
 
         def leaf(x):
             """Return the leaf for an entry of `leaves`; a `LostLeaf` stays as it is."""
@@ -103,7 +103,7 @@ class BroadcastTree:
         self._numbers: Any = None
 
     def tree_flatten(self):
-        """Return the numbers (*lead, k) and their packing."""
+        """Return the row of numbers with the leading axes, (*lead, k), as the only leaf, and its packing."""
         if self._packing is not None:
             return (self._numbers,), self._packing
         packing, row = pack(self._tree)
@@ -111,14 +111,14 @@ class BroadcastTree:
 
     @classmethod
     def tree_unflatten(cls, packing, numbers):
-        """Return the tree with this packing and these numbers."""
+        """Return the `BroadcastTree` with this packing and this row of numbers."""
         tree = cls(None, ())
         tree._packing, (tree._numbers,) = packing, numbers
         return tree
 
     @property
     def structure(self) -> Any:
-        """The pytree with arbitrary numbers."""
+        """The pytree, with zeros for its numbers once it has been flattened."""
         return self._tree if self._packing is None else self._packing.unpack(np.zeros(self._packing.size))
 
     def at_index(self, index: tuple[int, ...]) -> Any:

@@ -134,7 +134,7 @@ PROGRAMS: dict[str, ProgramWithFallback] = {
 
 
 def _as_arrays(mech: Mechanism, q, t):
-    """Return q (n,) and t as arrays of one floating-point type."""
+    """Return a configuration given by q, as an array (n,), and t, in one floating-point type."""
     q = mech.coordinates(q)
     dtype = jnp.result_type(q, as_times(t, q.dtype))
     return q.astype(dtype), jnp.asarray(t, dtype)

@@ -45,27 +45,27 @@ class Layout(PartwiseSpace):
 
     @cached_property
     def body_slices(self) -> dict[str, slice]:
-        """Entries of q of each body."""
+        """The slice of q of each body, by name."""
         return _slices([name for name, _ in self.bodies], [len(kind.coordinates) for _, kind in self.bodies])
 
     @cached_property
     def velocity_slices(self) -> dict[str, slice]:
-        """Entries of v of each body."""
+        """The slice of v of each body, by name."""
         return _slices([name for name, _ in self.bodies], [len(kind.velocities) for _, kind in self.bodies])
 
     @cached_property
     def body_types(self) -> dict[str, type[AbstractBody]]:
-        """The class of each body."""
+        """The class of each body, by name."""
         return dict(self.bodies)
 
     @cached_property
     def extra_slices(self) -> dict[str, slice]:
-        """Entries of q of the extra coordinates of each constraint that has any; they follow the bodies."""
+        """The slice of q for each element with extra coordinates, by name; they follow those of the bodies."""
         return self._extra_slices(sum(len(kind.coordinates) for _, kind in self.bodies))
 
     @cached_property
     def extra_velocity_slices(self) -> dict[str, slice]:
-        """Entries of v of the extra coordinates of each constraint that has any."""
+        """The slice of v for each element with extra coordinates, by name."""
         return self._extra_slices(sum(len(kind.velocities) for _, kind in self.bodies))
 
     def _extra_slices(self, start: int) -> dict[str, slice]:
@@ -75,7 +75,7 @@ class Layout(PartwiseSpace):
 
     @cached_property
     def row_slices(self) -> dict[str, slice]:
-        """Rows of Φ of each constraint and driver."""
+        """The slice of rows of Φ of each constraint and driver, by name."""
         elements = self.constraints + self.drivers
         return _slices([name for name, *_ in elements], [rows for _, rows, _ in elements])
 
@@ -204,7 +204,7 @@ class Layout(PartwiseSpace):
 
     @cached_property
     def _runs(self) -> list[tuple[type, list[str]]]:
-        """Pairs of a manifold and the names of neighbouring bodies that have it."""
+        """Pairs of a manifold and the names of consecutive bodies that share it."""
         runs = itertools.groupby(self.bodies, lambda body: body[1].manifold)
         return [(manifold, [name for name, _ in run]) for manifold, run in runs]
 

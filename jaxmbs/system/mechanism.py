@@ -127,7 +127,7 @@ class Mechanism(eqx.Module):
 
     @property
     def forces(self) -> dict[str, AbstractForce]:
-        """Forces by name."""
+        """Forces by name, in their order."""
         return dict(zip(self._force_names, self._forces, strict=True))
 
     @property
@@ -157,7 +157,7 @@ class Mechanism(eqx.Module):
 
     @property
     def dtype(self):
-        """Floating-point type of the numbers, the widest if they differ."""
+        """Floating-point type of the numbers in the mechanism, the widest if they differ."""
         leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_inexact_array(leaf)]
         dtype = jnp.result_type(*leaves) if leaves else default_float()
         check_precision(dtype)

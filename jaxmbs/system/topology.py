@@ -50,7 +50,7 @@ class Tree:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """Number of edges from the ground to each body."""
+        """Number of edges from the ground to each body, in the order of `bodies`."""
         depths: list[int] = []
         for parent in self.parents:
             depths.append(1 if parent == ROOT else depths[parent] + 1)
@@ -299,7 +299,7 @@ def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = 
 
 
 def _tree(mech, base, cut) -> Tree:
-    """Return the tree of a mechanism, or a given `Tree`."""
+    """Return `mech` if it is a `Tree` already, else the spanning tree of the mechanism."""
     if not isinstance(mech, Tree):
         return spanning_tree(mech, base=base, cut=cut)
     if _names(base) or _names(cut):

@@ -144,7 +144,7 @@ class Trajectory(eqx.Module):
         except ValueError as error:
             raise ValueError(f"{of.joint}: {error}; use run.of(mech).joint(…)") from None
         element = joint.structure
-        motions = [self._of_body(body) for body in (element.i, element.j)]
+        motions = [self._body_motion(body) for body in (element.i, element.j)]
         joint = joint.part(lambda joint: joint.anonymous())
         values, rates, accelerations = _joint_motion(joint, self.layout.bodies[0][1], *motions)
         if of.wraps and jnp.ndim(self.t) > 0:
@@ -164,7 +164,7 @@ class Trajectory(eqx.Module):
             raise ValueError(unknown("state of a force", name, self.state_names))
         return self.states[..., self.state_names.index(name)]
 
-    def _of_body(self, name: str) -> tuple[Array, Array, Array]:
+    def _body_motion(self, name: str) -> tuple[Array, Array, Array]:
         """Return the coordinates, velocities and accelerations of a body, each (*T, …)."""
         if name == GROUND:
             kind = self.layout.bodies[0][1]

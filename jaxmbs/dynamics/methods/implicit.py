@@ -63,7 +63,7 @@ class EndOfStep(NamedTuple):
         return -self.v / self.v_by_q
 
     def moved(self, shift) -> EndOfStep:
-        """Return the equations about the state that is reached by a shift."""
+        """Return the equations with q₁ of the predicted state moved by a shift (m,), and v₁, v̇₁ accordingly."""
         q = self.scaled.equations.space.retract(self.q, shift)
         return self._replace(q=q, v=self.v + self.v_by_q * shift, a=self.a + self.a_by_q * shift)
 
@@ -76,7 +76,7 @@ class EndOfStep(NamedTuple):
         return equations.with_reactive_forces(q, v, t)[0].imbalance(q, v, a, t) - pull
 
     def gaps(self, unknown) -> Float[Array, " k"]:
-        """Return the balance and Φ for the unknowns, shift and λ."""
+        """Return the imbalance of forces (m,), then Φ, for the unknowns (shift, λ)."""
         shift, multipliers = self._parts(unknown)
         closing = self.scaled.equations.residual(self.moved(shift).q, self.t)
         return jnp.concatenate([self.balance(shift, multipliers), closing])

@@ -178,7 +178,7 @@ class Grid(NamedTuple):
     rows: tuple[int, ...]
 
     def boundaries(self, times) -> Float[Array, " K"]:
-        """Return the times of all boundaries."""
+        """Return the times (K,) of all boundaries, for output times (T,)."""
         k, part = np.array(self.interval), np.array(self.part)
         following = times[np.minimum(k + 1, len(times) - 1)]
         return times[k] + (following - times[k]) * part.astype(times.dtype)

@@ -67,7 +67,7 @@ class BristleFriction(AbstractEffort, AbstractStatefulForce):
         return self._bending(self._along(state).rate)[None]
 
     def _bending(self, rate):
-        """Return ż for the rate ẋ."""
+        """Return ż, the rate of the deflection, if the joint's coordinate has this rate."""
         limit = self.dynamic
         if self.static is not None:
             limit = limit + (self.static - self.dynamic) * jnp.exp(-((rate / self.velocity) ** 2))

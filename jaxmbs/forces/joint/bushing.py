@@ -50,12 +50,12 @@ class Bushing(AbstractForce):
 
     @property
     def stiffness(self) -> Array:
-        """K as a matrix."""
+        """Stiffness K as a matrix, 6×6 in space, 3×3 in the plane."""
         return self._stiffness
 
     @property
     def damping(self) -> Array | None:
-        """C as a matrix."""
+        """Damping C as a matrix of the size of K; None without damping."""
         return self._damping
 
     def _displacement(self, i, j):
@@ -71,7 +71,7 @@ class Bushing(AbstractForce):
         return jnp.concatenate([axes, vector if self.frame_i is None else self.frame_i.T @ vector])
 
     def _relative_motion(self, state):
-        """Return x, ẋ, and the function from forces conjugate to x to generalized forces on the two bodies."""
+        """Return relative coordinates x, their rates, and the map from forces conjugate to x to loads on the bodies."""
         kind = type(next(iter(state.bodies.values())))
         coordinates = tuple(kind.coordinates_of(state.poses[body]) for body in (self.i, self.j))
         displacement = lambda x_i, x_j: self._displacement(kind.pose(x_i), kind.pose(x_j))

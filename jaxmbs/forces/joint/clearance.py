@@ -80,7 +80,7 @@ class ClearanceRevolute(AbstractContactForce):
 
     @property
     def damping(self):
-        """The coefficient d of δ̇ in the contact force."""
+        """The coefficient d of the penetration rate δ̇ in the contact force."""
         if self.law == "flores":
             return 8 * (1 - self.restitution) / (5 * self.restitution * self.impact_velocity)
         return 3 * (1 - self.restitution**2) / (4 * self.impact_velocity)

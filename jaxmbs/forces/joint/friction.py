@@ -176,6 +176,6 @@ def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> 
 
 
 def _norm(x: Float[Array, " d"]) -> Float[Array, ""]:
-    """Return the length of a vector, with the derivative zero at zero."""
+    """Return the length of a vector; at zero its derivative is zero."""
     square = x @ x
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)

@@ -52,11 +52,11 @@ class AbstractReactiveForce(AbstractForce):
 
     @abc.abstractmethod
     def size_inputs(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
-        """Return the numbers (k,) on which the size depends, affine in the accelerations and in the reaction."""
+        """Return the numbers (k,) on which the size depends, affine in the accelerations a and the joint's `load`."""
 
     @abc.abstractmethod
     def size_from(self, state: State, inputs: Float[Array, " k"]) -> Float[Array, ""]:
-        """Return the size for these inputs."""
+        """Return the size of the force for the inputs (k,) of `size_inputs`."""
 
 
 def size_field():

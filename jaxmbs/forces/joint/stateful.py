@@ -35,7 +35,7 @@ class AbstractStatefulForce(AbstractForce):
     @property
     @abc.abstractmethod
     def start(self) -> tuple:
-        """Initial values of the states."""
+        """Initial values of the states, one number for each."""
 
     def at_start(self, state: State) -> Float[Array, " k"]:
         """Return the initial values (k,) of the states, which may depend on the initial state of the mechanism."""

@@ -45,22 +45,22 @@ class Articulated(eqx.Module):
     pivots: list
 
     def solve(self, forces) -> Float[Array, "m *columns"]:
-        """Return θ̈ with H θ̈ = τ, for forces τ (m,) at the joint coordinates, or columns (m, c) of them."""
+        """Return θ̈ with H θ̈ = `forces`, the forces (m,) at the joint coordinates, or columns (m, c) of them."""
         if forces.ndim == 2:
             return jax.vmap(self.solve, in_axes=1, out_axes=1)(forces) if forces.shape[1] else forces
         given = zip(self.links, self.pivots, by_run(self.space, forces, velocities=True), strict=True)
-        efforts, _ = backward(self.space.runs, _pass_force, list(given), self._none)
+        efforts, _ = backward(self.space.runs, _pass_force, list(given), self._zeros)
         return self.rates(efforts)
 
     def rates(self, efforts: list) -> Float[Array, " m"]:
         """Return θ̈ (m,) from the forces that remain at the joints when bodies have been eliminated, by run."""
         given = list(zip(self.links, self.pivots, efforts, strict=True))
-        found = forward(self.space.runs, _accelerate, self._none, given, lambda x: x[0])
-        extra = jnp.zeros(len(self.space.extra), self._none.dtype)
+        found = forward(self.space.runs, _accelerate, self._zeros, given, lambda x: x[0])
+        extra = jnp.zeros(len(self.space.extra), self._zeros.dtype)
         return jnp.concatenate([*concatenate_runs(self.space.runs, [rates for _, rates in found]), extra])
 
     @property
-    def _none(self):
+    def _zeros(self):
         """A wrench, or a twist, of zeros (k,)."""
         axes = self.links[0].axes
         return jnp.zeros(axes.shape[-2], axes.dtype)
@@ -170,7 +170,7 @@ def wrench_of(link: Link, generalized) -> Float[Array, " k"]:
 
 
 def generalized_of(link: Link, wrench) -> Float[Array, " k"]:
-    """Return the generalized force of a wrench: the inverse of `wrench_of`."""
+    """Return the generalized force (k,) on a body, conjugate to its part of v, of a wrench: the inverse of `wrench_of`."""
     pose, d = link.motion.pose, link.motion.pose.dimension
     arm = pose.r - link.motion.point
     return pose.to_body(jnp.concatenate([wrench[:d], wrench[d:] - pose.lever(arm).T @ wrench[:d]]))

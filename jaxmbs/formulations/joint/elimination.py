@@ -134,15 +134,15 @@ class Loop(eqx.Module):
     def solve_implicitly(self, loads, free, right):
         """Return θ̈ and λ for τ = Rᵀ loads, zero if loads is None, γ = `right` and `free` = H⁻¹ τ; differentiable."""
         given = self.tree, self.inertia.links, self.by_bodies, loads, right
-        x = implicit_solution(_loop_gap, Loop.solve, given, self, self._from(free, right))
+        x = implicit_solution(_loop_gap, Loop.solve, given, self, self._with_multipliers(free, right))
         return x[: free.size], x[free.size :]
 
     def solve(self, right):
-        """Return (θ̈, λ) for right sides (τ, γ)."""
+        """Return (θ̈, λ), one after the other, for right sides (τ, γ)."""
         m = self.phi_q.shape[1]
-        return self._from(self.inertia.solve(right[:m]), right[m:])
+        return self._with_multipliers(self.inertia.solve(right[:m]), right[m:])
 
-    def _from(self, free, right):
+    def _with_multipliers(self, free, right):
         """Return (θ̈, λ) from `free`, the θ̈ that would result without λ, and γ = `right`."""
         multipliers = self.schur.solve(right - self.phi_q @ free)
         return jnp.concatenate([free + self.by_multipliers @ multipliers, multipliers])

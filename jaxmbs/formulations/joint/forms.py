@@ -40,7 +40,7 @@ FREED = (FREE_BY_ANGLES, FREE)
 
 
 def joint_of(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
-    """Return a joint without the names of its bodies; None for a name that is None."""
+    """Return the joint of this name without the names of its bodies; None for a floating base, whose name is None."""
     return None if name is None else mech.constraints[name].anonymous()
 
 
@@ -103,7 +103,7 @@ def forms_with_drivers(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tup
         joint, carrier = joint_of(mech, name), GROUND if tree.parents[k] < 0 else tree.bodies[tree.parents[k]]
 
         def prescribed(names, k=k, kind=kind, joint=joint) -> int:
-            """Return the number of coordinates that these drivers prescribe."""
+            """Return the number of coordinates of this tree joint that these drivers prescribe."""
             drivers, swapped = drivers_of(mech, tree, k, kind, names)
             make = partial(mobility_of, kind=kind, reverse=tree.reversed[k], swapped=swapped, any_angle=True)
             return len(abstract_mobility(make, joint, mech.bodies[tree.bodies[k]], drivers).known)

@@ -133,23 +133,23 @@ class JointEquations(AbstractEquations):
         return (ClosedTree if closed else OpenTree)(self, self.tree)
 
     def mass(self, q, t):
-        """Return H = RᵀMR."""
+        """Return RᵀMR, the mass matrix in joint coordinates q = θ."""
         transformation = joint_space.transformation(self.tree.at(t), q)
         return symmetric(transformation.T @ masses(self.mech, self._configuration(q, t)) @ transformation)
 
     def force(self, q, v, t):
-        """Return Rᵀ(Q − M Ṙ θ̇)."""
+        """Return Rᵀ(Q − M Ṙ v) with the joint velocities v = θ̇ and the forces Q on the bodies."""
         links, loads, extra = mechanics.links_and_loads(self.tree, q, v, t)
         return efforts(self.space, links, loads, extra)
 
     def imbalance(self, q, v, a, t):
-        """Return Rᵀ(M v̇ − Q) with v̇ = R θ̈ + Ṙ θ̇ and θ̈ = a."""
+        """Return Rᵀ(M (R a + Ṙ v) − Q) for joint velocities v and joint accelerations a."""
         links, loads, extra = mechanics.links_and_loads(self.tree, q, v, t)
         left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
         return efforts(self.space, links, left, -extra)
 
     def residual(self, q, t):
-        """Return Φ of the cut joints, other constraints and drivers at θ = q."""
+        """Return Φ of the cut joints, other constraints and drivers at the joint coordinates q."""
         poses = joint_space.poses(self.tree.at(t), q)
         return mechanics.gaps(self.tree, joint_space.coordinates_of(self.tree, poses, q), t, poses)
 
@@ -161,12 +161,12 @@ class JointEquations(AbstractEquations):
         return mechanics.along_joints(self.tree, links, mechanics.by_bodies(self.tree, at, t))
 
     def velocity_gap(self, q, v, t):
-        """Return Φ̇ = Φ_q R θ̇ + Φ_t, including the motion of prescribed joints."""
+        """Return Φ̇ of the elements outside the tree for joint velocities v, with the motion of prescribed joints."""
         at, speeds = mechanics.bodies(self.tree, joint_space.links(self.tree.at(t), q, v), q, v)
         return rate(partial(mechanics.gaps, self.tree), self.mech.layout, at, speeds, t)
 
     def _configuration(self, q, t):
-        """Return q of the bodies for θ = q at the time t."""
+        """Return the coordinates of the bodies for joint coordinates q at the time t."""
         return joint_space.configuration(self.tree.at(t), q)
 
     @property
@@ -244,7 +244,7 @@ class JointEquations(AbstractEquations):
         return False
 
     def from_bodies(self, q, v, t):
-        """Return θ and θ̇ nearest to q and v of the bodies in the metric M."""
+        """Return joint coordinates and velocities nearest to q and v of the bodies in the metric M."""
         # If joints of the tree are open, the coordinates that they measure are only a start.
         theta = joint_space.measure_coordinates(self.tree.at(t), q)
         still, (links, at, _) = self.zero_velocity(theta), mechanics.at_rest(self.tree, theta, t)
@@ -256,7 +256,7 @@ class JointEquations(AbstractEquations):
         return theta, jnp.where(singular, still, mechanics.nearest_rate(self.tree, theta, v, t))
 
     def to_bodies(self, q, v, a, t):
-        """Return q, v = R θ̇ and v̇ = R θ̈ + Ṙ θ̇ of the bodies, with θ̈ = a."""
+        """Return coordinates, velocities R v and accelerations R a + Ṙ v of the bodies for joint q, v and a."""
         links = joint_space.links(self.tree.at(t), q, v)
         rates = mechanics.drifts(self.tree, links) + joint_space.velocities(self.tree, links, a)
         return *mechanics.bodies(self.tree, links, q, v), rates

@@ -51,7 +51,7 @@ def wrenches(tree: JointTree, links: list, v) -> list:
 
 
 def stack_by_run(tree: JointTree, v) -> list:
-    """Return the parts of a vector in the order of v, by run."""
+    """Return the parts of a vector (m,) that belong to the bodies, by run; its entries are in the order of v."""
     slices = tree.layout.velocity_slices
     return stack_runs(tree.space.runs, [v[slices[name]] for name in tree.space.tree.bodies])
 
@@ -64,7 +64,7 @@ def _body_velocity(link):
 def links_and_loads(tree: JointTree, theta, rate, t):
     """Return the links, Q − M Ṙ θ̇ as wrenches on them, and Q of the extra coordinates."""
     mech, extra = tree.mech, jnp.zeros(len(tree.space.extra), theta.dtype)
-    both = joint_space.links(tree.at(t), theta, rate, uniform_acceleration(mech), _load)
+    both = joint_space.links(tree.at(t), theta, rate, uniform_acceleration(mech), _velocity_load)
     links, loads = [link for link, _ in both], [load for _, load in both]
     if any(force.uniform is None for force in mech.forces.values()):
         applied = applied_forces(mech, *bodies(tree, links, theta, rate), t, uniform=False)
@@ -74,7 +74,7 @@ def links_and_loads(tree: JointTree, theta, rate, t):
 
 
 @jax.jit
-def _load(edge, link):
+def _velocity_load(edge, link):
     """Return −M Ṙ θ̇ and the other forces that depend on velocities only, as a wrench."""
     pose, body = link.motion.pose, edge.body
     load = body.velocity_force(pose, _body_velocity(link)) - body.mass_matrix(pose) @ joint_space.body_drift(
@@ -116,13 +116,13 @@ def gaps(tree: JointTree, q, t, poses=None):
 
 
 def by_bodies(tree: JointTree, q, t):
-    """Return Φ_q (rows, m) by the coordinates of the bodies."""
+    """Return Φ_q (rows, m) of the elements outside the tree, with a column for each velocity of the bodies."""
     layout = tree.layout
     return jacobian(partial(gaps, tree), layout, q, t) if row_count(tree) else jnp.zeros((0, layout.m), q.dtype)
 
 
 def along_joints(tree: JointTree, links: list, rows):
-    """Return Φ_q R from `rows`, Φ_q by the coordinates of the bodies."""
+    """Return Φ_q R, with a column for each joint velocity, from `rows`, Φ_q by the velocities of the bodies."""
 
     def row(gradient):
         """Return Rᵀ times one row."""
@@ -139,7 +139,7 @@ def nearest_rate(tree: JointTree, theta, v, t):
 
 
 def nearest(tree: JointTree, theta, links: list, q, v, t):
-    """Return θ̇ with R θ̇ nearest to v in the metric M: RᵀMR θ̇ = RᵀM v."""
+    """Return the θ̇ (m,) for which R θ̇ is nearest to v in the metric M: RᵀMR θ̇ = RᵀM v."""
     mech, space = tree.mech, tree.space
     if not (tree.massless or space.extra):
         return factor_and_solve(tree, links, net_wrenches(tree, links, stack_by_run(tree, v), None))[1]

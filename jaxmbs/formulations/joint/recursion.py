@@ -53,7 +53,7 @@ class Run(NamedTuple):
 
     @property
     def loop(self) -> bool:
-        """True if it has more than one body."""
+        """True if the run has more than one body, so that it is part of a loop."""
         return len(self.bodies) > 1
 
 
@@ -82,7 +82,7 @@ def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = Non
 
 
 def _spans(parents: Sequence[int], alike: Sequence[Any], long: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, stop, turns) of each loop, and of each body that is in no loop."""
+    """Yield (start, stop, turns) of each loop, with a pattern of `turns` bodies, and of each body that is in no loop."""
     start = 0
     while start < len(parents):
         stop, chosen = start + 1, 1
@@ -191,13 +191,15 @@ def backward(runs: Sequence[Run], step: Callable, given: Sequence[Any], nothing:
         if not runs[n].loop:
             out[n], passed[n] = step(received, given[n])
             continue
-        beside = [_rows(len(runs[k].bodies), nothing, [(row, passed[r]) for row, r in runs[k].side]) for k in numbers]
+        beside = [
+            _sum_into_rows(len(runs[k].bodies), nothing, [(row, passed[r]) for row, r in runs[k].side]) for k in numbers
+        ]
         xs = [given[k] for k in numbers]
         passed[n], out[n : last + 1] = jax.lax.scan(loop, received, (xs, beside), reverse=True)
     return out, total([passed[n] for n, run in enumerate(runs) if run.parent < 0])
 
 
-def _rows(length: int, nothing, given: list):
+def _sum_into_rows(length: int, nothing, given: list):
     """Return an array with a row for each of `length` bodies, the sum of pairs (row, value); None without pairs."""
     if not given:
         return None

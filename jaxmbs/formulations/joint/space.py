@@ -112,12 +112,12 @@ class JointSpace(PartwiseSpace):
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
-        """Entries of θ of each joint."""
+        """The slice of θ of each joint, in the order of the tree."""
         return _slices(len(joint.coordinates) for joint in self.joints)
 
     @cached_property
     def velocity_slices(self) -> tuple[slice, ...]:
-        """Entries of θ̇ of each joint."""
+        """The slice of θ̇ of each joint, in the order of the tree."""
         return _slices(len(joint.velocities) for joint in self.joints)
 
     @cached_property
@@ -127,7 +127,7 @@ class JointSpace(PartwiseSpace):
 
     @cached_property
     def velocities(self) -> tuple[str, ...]:
-        """Names of the entries of θ̇."""
+        """Names of the entries of θ̇, such as "A.phi" or "ball.wx"."""
         return tuple(f"{joint.name}.{c}" for joint in self.joints for c in joint.velocities) + self.extra
 
     @cached_property
@@ -152,7 +152,7 @@ class JointSpace(PartwiseSpace):
 
     @cached_property
     def _turning(self) -> tuple[tuple[slice, slice, type[Manifold]], ...]:
-        """Entries of θ and of θ̇ with a manifold that is not flat, and this manifold."""
+        """(slice of θ, slice of θ̇, manifold) of each joint whose rotation is not flat."""
         out = []
         for joint, at, v_at in zip(self.joints, self.slices, self.velocity_slices, strict=True):
             if joint.manifold is not Flat:
@@ -245,7 +245,7 @@ class JointTree(eqx.Module):
         return any(any(body.massless) for body in self.mech.bodies.values())
 
     def at(self, t: Float[Array, ""]) -> JointTree:
-        """Return the tree with the prescribed coordinates at a time."""
+        """Return the tree with the prescribed coordinates of its edges at the time t."""
         if not any(edge.mobility.known for edge in self.edges):
             return self
         known = map_runs(self.space.runs, lambda edge: edge.mobility.given(t), self.edges)
@@ -285,7 +285,7 @@ def _child_pose(edge: Edge, pose, theta):
 
 
 def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
-    """Return θ, or θ̇ with `velocities`, or columns of them, by run."""
+    """Return the entries of θ of each body by run; those of θ̇ with `velocities`. Columns are allowed."""
     return split_runs(space.runs, theta, space.velocity_slices if velocities else space.slices)
 
 
@@ -329,7 +329,7 @@ def poses(tree: JointTree, theta) -> dict:
 
 
 def coordinates_of(tree: JointTree, poses, theta) -> Float[Array, " n"]:
-    """Return q (n,) from poses, with the extra coordinates of θ."""
+    """Return q (n,) of the bodies with these poses, by name, with the extra coordinates of θ."""
     space = tree.space
     parts = [kind.coordinates_of(poses[name]) for name, kind in tree.layout.bodies]
     return jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])

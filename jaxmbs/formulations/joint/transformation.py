@@ -69,7 +69,7 @@ def velocity_transformation(
     """
     space = spaces.joint_space(mech, base=base, cut=cut)
     program = ProgramWithFallback.of(_transformation, space, _rows_of(coordinates))
-    return program(mech, _vector(mech, theta), _near(mech, near), jnp.asarray(t, mech.dtype))
+    return program(mech, _as_array(mech, theta), _near(mech, near), jnp.asarray(t, mech.dtype))
 
 
 def velocity_transformation_rate(
@@ -108,7 +108,7 @@ def velocity_transformation_rate(
     """
     space = spaces.joint_space(mech, base=base, cut=cut)
     program = ProgramWithFallback.of(_transformation_rate, space, _rows_of(coordinates))
-    theta, theta_dot = _vector(mech, theta), _vector(mech, theta_dot)
+    theta, theta_dot = _as_array(mech, theta), _as_array(mech, theta_dot)
     return program(mech, theta, theta_dot, _near(mech, near), jnp.asarray(t, mech.dtype))
 
 
@@ -132,7 +132,7 @@ def _transformation_rate(space: JointSpace, chosen: ChosenBasics | None, mech, t
     return jax.jvp(matrix, (theta, t), (space.rate(theta, theta_dot), jnp.ones_like(t)))[1]
 
 
-def _vector(mech: Mechanism, value) -> Array:
+def _as_array(mech: Mechanism, value) -> Array:
     """Return an array of the mechanism's floating-point type, or of a wider one that it has."""
     value = jnp.asarray(value)
     return value.astype(jnp.result_type(mech.dtype, value))

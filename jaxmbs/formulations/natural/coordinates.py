@@ -116,7 +116,7 @@ class NaturalCoordinates(Space):
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """Rows of Ψ in their order."""
+        """Groups of rows of Ψ, in their order."""
         light, dimension, found = self.mech.light, self.dimension, []
         heavy = [body for name, body in self.bodies.items() if not self.mech.bodies[name].massless[0]]
         carried = {name for body in heavy for name in body.carried}
@@ -163,7 +163,7 @@ class NaturalCoordinates(Space):
         return rows if len(kept) == element.rows else rows[np.array(kept)]
 
     def _attitudes(self, big_x) -> dict[str, Array]:
-        """Return the attitudes of the bodies in X, by name."""
+        """Return the attitude of each body in X, by name: its angle, or Euler parameters."""
         found, start = {}, self.m
         for name in self.bodies:
             found[name] = big_x[start : (start := start + self._attitude_size(name))]
@@ -181,7 +181,7 @@ class NaturalCoordinates(Space):
         return {name: body.frame(values, attitudes.get(name)) for name, body in self.bodies.items()}
 
     def placement(self, big_x, t) -> Placement:
-        """Return points, vectors, frames and poses in a configuration."""
+        """Return points, vectors, frames and poses in the configuration X at the time t."""
         x, attitudes = big_x[: self.m], self._attitudes(big_x)
         frames, layout = self.frames(x, attitudes), self.mech.layout
         q = self._bodies(frames, attitudes, x)
@@ -198,7 +198,7 @@ class NaturalCoordinates(Space):
 
     @_traced_once
     def bodies_at(self, big_x) -> Float[Array, " n"]:
-        """Return q of the bodies, as in `Mechanism.coordinates`."""
+        """Return q (n,) of the bodies in the configuration X, as in `Mechanism.coordinates`."""
         attitudes = self._attitudes(big_x)
         return self._bodies(self.frames(big_x[: self.m], attitudes), attitudes, big_x)[: self.mech.layout.n]
 
@@ -213,12 +213,12 @@ class NaturalCoordinates(Space):
         return jnp.concatenate([x, *(attitude(b) for b in self.bodies)])
 
     def _attitude_size(self, body: str) -> int:
-        """Return the number of coordinates of an attitude."""
+        """Return the number of coordinates of a body's attitude: 1 in the plane, 4 in space."""
         kind = self.bodies[body].kind
         return len(kind.coordinates) - kind.dimension
 
     def at(self, q) -> Float[Array, " m"]:
-        """Return x of a configuration of the bodies."""
+        """Return x of a configuration q of the bodies."""
         poses = self.mech.poses(q)
 
         def place(e: Basic):
@@ -230,7 +230,7 @@ class NaturalCoordinates(Space):
         return jnp.concatenate([*parts, q[self.mech.layout.n - self._extra :]])
 
     def rates(self, q, v) -> Float[Array, " m"]:
-        """Return ẋ of velocities of the bodies; linear in v."""
+        """Return ẋ for velocities v of the bodies in the configuration q; linear in v."""
         poses, layout = self.mech.poses(q), self.mech.layout
 
         def rate(e: Basic):

@@ -29,7 +29,7 @@ class PlaneFrames:
 
     @staticmethod
     def matrix(basis, local):
-        """Return A from the basis in the ground frame and in the body frame."""
+        """Return the rotation matrix A from a basis given in the ground frame and, as `local`, in the body frame."""
         (w,), (w_bar,) = basis, local
         a = jnp.stack([w_bar @ w, perpendicular(w_bar) @ w]) / (w_bar @ w_bar)
         return jnp.stack([a, perpendicular(a)], axis=1)
@@ -52,7 +52,7 @@ class PlaneFrames:
 
     @staticmethod
     def nearest(attitude, a):
-        """Return the angle of A that is nearest to a given one, (1,)."""
+        """Return the angle (1,) of the matrix A with the turns that bring it nearest to `attitude`."""
         c, s = jnp.cos(attitude[0]), jnp.sin(attitude[0])
         return attitude + jnp.arctan2(c * a[1, 0] - s * a[0, 0], c * a[0, 0] + s * a[1, 0])
 
@@ -88,7 +88,7 @@ class SpaceFrames:
 
     @staticmethod
     def matrix(basis, local):
-        """Return A from the basis in the ground frame and in the body frame."""
+        """Return the rotation matrix A from a basis given in the ground frame and, as `local`, in the body frame."""
         return sum(w[:, None] * w_bar[None, :] for w, w_bar in zip(basis, local, strict=True))
 
     @staticmethod
