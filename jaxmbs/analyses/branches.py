@@ -17,23 +17,23 @@ from jaxmbs.system.mechanism import Mechanism
 MAX_VANISHING_RATE = 1e-4
 # Largest distance, in radians and sizes of the mechanism, at which a singular configuration replaces a given one.
 MAX_SINGULAR_DISTANCE = 1e-5
-# The same for a given configuration with gaps, divided by the square root of its largest gap, if that is more: gaps grow
-# as the square of the distance from a singular configuration.
+# If the given configuration has gaps, this distance is at least this many times the square root of the largest gap: gaps
+# grow as the square of the distance from a singular configuration.
 MAX_SINGULAR_DISTANCE_PER_ROOT_GAP = 4.0
 # Number of Newton steps from a given configuration to the singular one near it.
 LOCATING_STEPS = 6
 # Number of random starts of Newton's method on the quadratic equations of the tangents at a bifurcation.
 TANGENT_STARTS = 200
-# Number of Newton steps from each of the `TANGENT_STARTS`.
+# Number of Newton steps from each of the `TANGENT_STARTS` on the equations of the tangents.
 TANGENT_STEPS = 40
 # Range of log₁₀ of the sizes of the `TANGENT_STARTS`, relative to the velocity of smallest norm.
 START_POWERS = (-1.0, 3.0)
 # Largest residual of the quadratic equations at an accepted tangent, relative to the sum of their terms.
 MAX_TANGENT_RESIDUAL = 1e-6
-# Two roots are the same tangent if they differ by at most this, relative to their size.
+# Two roots of the equations of the tangents count as one if they differ by at most this, relative to 1 plus their size.
 MIN_TANGENT_DIFFERENCE = 1e-4
-# A tangent is isolated if the smallest singular value of the slopes of these equations, times the size of the tangent, is
-# larger than this, relative to the sum of their terms.
+# A tangent is isolated if the smallest singular value of the slopes of these equations, times 1 plus the size of the
+# tangent, is larger than this, relative to the sum of their terms.
 MIN_ISOLATING_SLOPE = 1e-4
 # If the coefficients of these equations are all smaller than this, in scaled units, no tangent is isolated.
 MIN_TANGENT_COEFFICIENT = 1e-6

@@ -33,6 +33,7 @@ class ForceElements(AbstractNamed):
     kind = "force"
 
     def __getitem__(self, name: str) -> ForceElement:
+        """Return the `ForceElement` of a force; an unknown name raises `KeyError`."""
         return self.named(name)
 
 

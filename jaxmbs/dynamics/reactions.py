@@ -201,6 +201,11 @@ class Reactions(AbstractNamed):
     kind = "constraint or driver"
 
     def __getitem__(self, name):
+        """Return the `Reaction` with a name, or for a tuple of names the sum of their forces on one body as a `Wrench`.
+
+        Raises:
+            ValueError: the elements are not all between the same two bodies.
+        """
         if not isinstance(name, tuple) or not name:
             return self.named(name)
         parts, first = {part: self[part] for part in name}, self[name[0]]

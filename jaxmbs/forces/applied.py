@@ -142,6 +142,7 @@ class OfCoordinates(eqx.Module):
     f: Callable
 
     def __call__(self, state):
+        """Return f(q, v, t) for the q, v and t of the state."""
         return self.f(state.q, state.v, state.t)
 
 

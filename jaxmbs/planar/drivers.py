@@ -149,8 +149,8 @@ class DistanceDriver(DrivenDistance, SquaredDistance):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        motion: C(t), which must stay positive: a motion, a number or a function of time. If it is known
-            and not positive, an analysis raises `ValueError`; if it is traced, the sample has a bad status.
+        motion: C(t), which must stay positive: a motion, a number or a function of time. If it is known and
+            not positive, an analysis raises `ValueError`; if it is traced, the sample has a bad status.
 
     Examples:
         >>> cylinder = planar.DistanceDriver("ground", "a", (0, 0), (0, 0), mbs.motion.Ramp(rate=1.0, start=3.0))

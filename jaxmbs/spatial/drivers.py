@@ -103,6 +103,7 @@ class HingeAngle(AbstractMotion):
     sense: float = eqx.field(static=True)
 
     def __call__(self, t):
+        """Return the hinge's angle φ at the time t."""
         angle = self.motion(t)
         c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
         alpha, beta = (p[3] * c - p[0] * s for p in (self.start, self.half_turn))
@@ -161,8 +162,8 @@ class DistanceDriver(DrivenDistance, SquaredDistance):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        motion: C(t), which must stay positive: a motion, a number or a function of time. If it is known
-            and not positive, an analysis raises `ValueError`; if it is traced, the sample has a bad status.
+        motion: C(t), which must stay positive: a motion, a number or a function of time. If it is known and
+            not positive, an analysis raises `ValueError`; if it is traced, the sample has a bad status.
 
     Examples:
         >>> cylinder = spatial.DistanceDriver("ground", "a", motion=mbs.motion.Ramp(rate=1.0, start=3.0))

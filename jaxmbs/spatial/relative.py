@@ -21,6 +21,7 @@ class Zero(AbstractMotion):
     """The motion C(t) = 0, for a fixed component among prescribed ones."""
 
     def __call__(self, t):
+        """Return zero."""
         return jnp.zeros_like(t)
 
 

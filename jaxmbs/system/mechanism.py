@@ -20,6 +20,7 @@ from jaxmbs.system.layout import Layout, unknown
 from jaxmbs.system.light import light_bodies
 from jaxmbs.system.summary import elements
 
+# Elements by name, as a mapping or as pairs (name, element).
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 

@@ -20,6 +20,7 @@ from jaxmbs.system.layout import unknown
 
 # Index that stands for the ground among the parents of a `Tree`.
 ROOT = -1
+# One name, or several.
 Names = str | Iterable[str]
 
 

@@ -190,6 +190,7 @@ class GeneralizedAlpha(AbstractAlpha):
     order: ClassVar[int] = 2
 
     def __check_init__(self):
+        """Raise `ValueError` unless rho is in [0, 1]."""
         if not 0 <= self.rho <= 1:
             raise ValueError(f"rho must lie between 0 and 1, got {self.rho}")
 
@@ -224,6 +225,7 @@ class HHT(AbstractAlpha):
     order: ClassVar[int] = 2
 
     def __check_init__(self):
+        """Raise `ValueError` unless alpha is in [−1/3, 0]."""
         if not -1 / 3 <= self.alpha <= 0:
             raise ValueError(f"alpha must lie between -1/3 and 0, got {self.alpha}")
 

@@ -39,8 +39,10 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
     of inertia I and η = 1.
 
     With a backlash the rotor has a degree of freedom of its own, with two states, both referred to the joint: "lead",
-    s, the angle by which the rotor is ahead of the joint, and "rate", w, the speed of the rotor: ṡ = w − ẋ,
-    n² J ẇ = n η K i − τ.
+    s, the angle by which the rotor is ahead of the joint, and "rate", w, the speed of the rotor:
+
+        ṡ = w − ẋ,  n² J ẇ = n η K i − τ.
+
     The effort τ that reaches the joint is that of a stop (as in `JointStop`, with exponent 1) at each end of the play,
     s = ±b/2. The rotor starts in the middle of the play, with the speed of the joint.
 

@@ -170,7 +170,7 @@ def wrench_of(link: Link, generalized) -> Float[Array, " k"]:
 
 
 def generalized_of(link: Link, wrench) -> Float[Array, " k"]:
-    """Return the generalized force (k,) on a body, conjugate to its part of v, of a wrench: the inverse of `wrench_of`."""
+    """Return the generalized force (k,) on a body, conjugate to its v, of a wrench: the inverse of `wrench_of`."""
     pose, d = link.motion.pose, link.motion.pose.dimension
     arm = pose.r - link.motion.point
     return pose.to_body(jnp.concatenate([wrench[:d], wrench[d:] - pose.lever(arm).T @ wrench[:d]]))

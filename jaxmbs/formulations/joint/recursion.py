@@ -82,7 +82,7 @@ def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = Non
 
 
 def _spans(parents: Sequence[int], alike: Sequence[Any], long: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, stop, turns) of each loop, with a pattern of `turns` bodies, and of each body that is in no loop."""
+    """Yield (start, stop, turns) of each loop, whose pattern has `turns` bodies, and of each body in no loop."""
     start = 0
     while start < len(parents):
         stop, chosen = start + 1, 1
