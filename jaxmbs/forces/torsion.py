@@ -64,7 +64,6 @@ class AbstractTorsionSpring(AbstractForce):
 
     def measures(self, state):
         """Return the torque T on body j, the angle θ of j relative to i, and its rate."""
-        """Return the torque; of a spring also the angle and its rate."""
         return {"torque": self._torque(state), "angle": self._angle(state), "rate": self._rate(state)}
 
     def _axes(self, state):

@@ -203,7 +203,7 @@ class Body(AbstractBody):
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """True for each of the velocities (ẋ, ẏ, φ̇) that has no inertia because its mass or inertia is a plain 0."""
+        """True for each velocity without inertia: ẋ and ẏ if the mass is a plain 0, φ̇ if the inertia is a plain 0."""
         return (self.weightless, self.weightless, self._inertia is None)
 
     @property

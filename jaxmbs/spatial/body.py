@@ -317,7 +317,7 @@ class Body(AbstractBody):
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """True for each of the velocities (ṙ, ω) that has no inertia: for a plain 0 mass, for a zero moment."""
+        """True for each velocity without inertia: ṙ if the mass is a plain 0, all of ω if a moment is zero."""
         return (self.weightless,) * 3 + (self.slender,) * 3
 
     @property
