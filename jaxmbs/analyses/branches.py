@@ -17,8 +17,8 @@ from jaxmbs.system.mechanism import Mechanism
 MAX_VANISHING_RATE = 1e-4
 # Largest distance, in radians and sizes of the mechanism, at which a singular configuration replaces a given one.
 MAX_SINGULAR_DISTANCE = 1e-5
-# If the given configuration has gaps, this distance is at least this many times the square root of the largest gap: gaps
-# grow as the square of the distance from a singular configuration.
+# If the given configuration has gaps, this distance is at least this many times the square root of the largest gap:
+# gaps grow as the square of the distance from a singular configuration.
 MAX_SINGULAR_DISTANCE_PER_ROOT_GAP = 4.0
 # Number of Newton steps from a given configuration to the singular one near it.
 LOCATING_STEPS = 6

@@ -28,15 +28,16 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism
 LOCK_UP = "lock-up"
 # Kind of a singular position in which the motion may branch, in `Singularities.kinds`.
 BIFURCATION = "bifurcation"
-# Factor by which the caller's grid of times is refined, so that two sign changes of det Φ_q between two of its times are
-# still told apart.
+# Factor by which the caller's grid of times is refined, so that two sign changes of det Φ_q between two of its times
+# are still told apart.
 REFINEMENT = 4
-# Distance from a zero of det Φ_q, as a fraction of a grid interval, of the points from which its cubic is interpolated. At
-# the zero itself the configuration is known to half of the digits only.
+# Distance from a zero of det Φ_q, as a fraction of a grid interval, of the points from which its cubic is interpolated.
+# At the zero itself the configuration is known to half of the digits only.
 STENCIL = 2e-3
 # Φ_q counts as singular at a minimum of its smallest singular value if this is below this fraction of the largest one.
 MAX_TOUCHING_RATIO = 1e-6
-# A minimum of the smallest singular value of Φ_q on the grid is located only if it is below this fraction of the largest.
+# A minimum of the smallest singular value of Φ_q on the grid is located only if it is below this fraction of the
+# largest.
 MAX_MINIMUM_RATIO = 0.1
 # Largest number of steps of false position towards a sign change of det Φ_q.
 MAX_CROSSING_STEPS = 60

@@ -39,8 +39,9 @@ def weightless_bodies(mech: Mechanism) -> list[str]:
 
 @jax.jit
 def free_shares(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
-    """Return for each of `weightless_bodies` its share of the directions x of unit length with M x = 0 and Φ_q x = 0.
+    """Return for each of `weightless_bodies` its share of the directions x with M x = 0 and Φ_q x = 0.
 
+    The share is the sum of its squared entries in an orthonormal basis of these directions, in units of the mechanism.
     The spin of a body about its own axis, such as that of a rod between two balls, does not count.
     """
     slices, holding = mech.layout.velocity_slices, holding_elements(mech)

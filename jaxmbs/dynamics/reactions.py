@@ -25,11 +25,11 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
-# A contact counts as pulling if its force holds the bodies together by more than this fraction of the largest force in any
-# joint.
+# A contact counts as pulling if its force holds the bodies together by more than this fraction of the largest force in
+# any joint.
 MIN_PULL_RATIO = 1e-9
-# A reaction is not unique if a component of its multipliers in the null space of Φ_qᵀ, from vectors with entries near 1, is
-# larger than this.
+# A reaction is not unique if a component of its multipliers in the null space of Φ_qᵀ, from vectors with entries near
+# 1, is larger than this.
 MIN_NULL_COMPONENT = 1e-4
 
 

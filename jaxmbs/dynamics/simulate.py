@@ -36,9 +36,11 @@ from jaxmbs.system.inputs import motion_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 from jaxmbs.system.trajectory import Trajectory
 
-# Without a given step, intervals between outputs are divided so that the whole simulation takes at least this many steps.
+# Without a given step, intervals between outputs are divided so that the whole simulation takes at least this many
+# steps.
 MIN_DEFAULT_STEPS = 4000
-# With at least this many steps per output, outputs are compiled as if computed once, since their cost no longer matters.
+# With at least this many steps per output, outputs are compiled as if computed once, since their cost no longer
+# matters.
 MIN_STEPS_PER_RARE_OUTPUT = 8
 # A traced start is assembled in mechanisms with at most this many velocities: compiling the search for more takes ten
 # seconds and longer. With more velocities Newton's method closes the start in the metric of the mass matrix.

@@ -89,7 +89,7 @@ class AbstractForce(Structured):
         return {}
 
     def report(self, state: State) -> ForceElement:
-        """Return force, length, power and so on in a `state` as a `ForceElement`."""
+        """Return power, potential energy and all `measures` of the force in a `state`."""
         given = {"power": self.generalized(state) @ state.v, **self.measures(state)}
         return ForceElement(potential=self.potential(state), **given)
 

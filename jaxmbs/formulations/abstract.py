@@ -32,8 +32,8 @@ from jaxmbs.system.mechanism import Mechanism
 # then below the largest masses, so that the motion of a light body is not lost in rounding, and above those of light
 # bodies.
 LIGHT_WEIGHT_POWER = 1 / 4
-# Number of refinements of the derivatives of `close_position` if the matrix is that at the start of its iteration: two are
-# right to the square of the first correction.
+# Number of refinements of the derivatives of `close_position` if the matrix is that at the start of its iteration: two
+# are right to the square of the first correction.
 REFINEMENTS = 2
 
 
@@ -319,7 +319,7 @@ class AbstractEquations(eqx.Module):
         return Closed(self.space.retract(q, shift), shift, by_multipliers @ change, value)
 
     def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None, pivots=None) -> Float[Array, " m"]:
-        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in another metric than M."""
+        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric with this inverse."""
         phi_q = self.jacobian(q, t)
         matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T), floor, pivots)
         return v - inverse_metric(phi_q.T @ matrix.solve(self.velocity_gap(q, v, t)))

@@ -137,7 +137,7 @@ class EquationsOfMotion(eqx.Module):
     def configuration(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, " n"]:
         """Return q of `x` at the time `t`, as in `Mechanism.coordinates`. Joints that are rows of Φ need not be closed.
 
-        `near` is a configuration from which everything that x does not determine is taken, see above.
+        `near` is a configuration from which everything that x does not determine is taken; see `EquationsOfMotion`.
         """
         return self._program(_configuration)(self.mech, *self._state(x, t), self._near(near))
 

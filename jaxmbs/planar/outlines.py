@@ -17,7 +17,8 @@ from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, check_funct
 from jaxmbs.numerics.curves import periodic_spline
 from jaxmbs.numerics.plane import direction
 
-# Number of angles at which an outline's radius and curvature are checked: every quarter of a degree of a closed outline.
+# Number of angles at which an outline's radius and curvature are checked: every quarter of a degree of a closed
+# outline.
 CHECKED_ANGLES = 1440
 
 

@@ -34,7 +34,7 @@ def position_rows(joint: Frames, held, i, j) -> list:
 
 
 def orientation_rows(held, p: Float[Array, "4"]) -> list:
-    """Return 2 e_k for the held components of the orientation with Euler parameters p."""
+    """Return 2 e_k for each index k in `held`, with e the vector part of the Euler parameters p."""
     if held == ALL:
         # p and −p are the same rotation: with this choice multipliers are torques for both.
         p = jnp.where(p[0] < 0, -p, p)

@@ -16,8 +16,8 @@ from jaxmbs.numerics.space import Constants, Manifold
 
 # Orientation angles count as singular if a body will be at cos θ₂ = 0 in at most this many steps at the present rates.
 MAX_STEPS_AHEAD = 8
-# Orientation angles also count as singular if a body passes beside cos θ₂ = 0 at a distance of at most this many steps. A
-# body that passes farther away is resolved by its steps.
+# Orientation angles also count as singular if a body passes beside cos θ₂ = 0 at a distance of at most this many steps.
+# A body that passes farther away is resolved by its steps.
 MAX_STEPS_BESIDE = 2
 
 

@@ -29,8 +29,8 @@ MAX_TURN_IN_STEP = 1e3
 STARTING_ITERATIONS = 8
 # Initial positions or velocities whose gaps are at most this many rounding units of their size are not changed.
 EXACT_ROUNDING_UNITS = 8
-# Largest gap in Φ_q v + Φ_t that named velocities may leave, relative to the largest velocity: four digits are enough. A
-# larger one gives the status NOT_ASSEMBLED.
+# Largest gap in Φ_q v + Φ_t that named velocities may leave, relative to the largest velocity: four digits are enough.
+# A larger one gives the status NOT_ASSEMBLED.
 MAX_NAMED_VELOCITY_GAP = 1e-3
 
 

@@ -74,10 +74,11 @@ def positive_part(x: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, 
 
 
 def contact_force(depth, rate, stiffness, exponent, damping, viscous=None, step=None):
-    """Return k δⁿ (1 + d δ̇) + c δ̇, or zero if this or the depth δ is negative.
+    """Return the normal force k δⁿ (1 + d δ̇) + c δ̇ of a contact, or zero if this or the depth δ is negative.
 
-    With a `step` h, δ is replaced by its positive part, averaged with a spline whose knots are |δ̇| h apart, and the rate
-    in c δ̇ by the rate of this average. If c δ̇ ends a contact before δ does, the force goes to zero smoothly as well.
+    δ is `depth` and δ̇ its `rate`; k is `stiffness`, n `exponent`, d `damping`, c `viscous`. With a `step` h, δ is
+    replaced by its positive part, averaged with a spline whose knots are |δ̇| h apart, and the rate in c δ̇ by the rate of
+    this average. If c δ̇ ends a contact before δ does, the force goes to zero smoothly as well.
     """
     slope: Any = 1
     if step is not None:
@@ -98,7 +99,7 @@ def contact_force(depth, rate, stiffness, exponent, damping, viscous=None, step=
 
 
 def contact_energy(depth, stiffness, exponent):
-    """Return k δⁿ⁺¹ / (n + 1) for the depth δ and the exponent n; zero if δ is negative."""
+    """Return k δⁿ⁺¹ / (n + 1) for the depth δ, stiffness k and exponent n; zero if δ is negative."""
     inside = depth > 0
     return jnp.where(inside, stiffness * jnp.where(inside, depth, 1) ** (exponent + 1) / (exponent + 1), 0)
 

@@ -161,7 +161,11 @@ class JointFriction(AbstractReactiveForce):
 
 
 def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> Float[Array, " k"]:
-    """Return μ(|w| / v_t) w / |w| after Brown and McPhee, smooth at w = 0; v_t is `velocity`."""
+    """Return the friction (k,) for a unit normal force, along the sliding velocity w and with its sign.
+
+    It is μ(|w| / v_t) w / |w| after Brown and McPhee, smooth at w = 0, where v_t is `velocity`; μ tends to `dynamic`, and
+    has its peak at v_t: `static`, if that is given.
+    """
     u = w / velocity
     u2 = u @ u
     if len(w) == 1:

@@ -45,7 +45,7 @@ def joint_of(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
 
 
 def drivers_of(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]):
-    """Return the drivers at the joint that carries body number k, and True for each that counts from its j to its i."""
+    """Return the named drivers at the joint that carries body k, and for each True if its j is not the joint's j."""
     joint = tree.joints[k]
     j = tree.bodies[k] if joint is None or kind in FREED else mech.constraints[joint].j
     drivers = [mech.drivers[name] for name in names]

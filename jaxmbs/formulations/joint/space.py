@@ -241,7 +241,7 @@ class JointTree(eqx.Module):
 
     @property
     def massless(self) -> bool:
-        """True if some velocity of a body has no inertia for any numbers."""
+        """True if some velocity of a body has no inertia by its structure, as with a mass of a plain 0."""
         return any(any(body.massless) for body in self.mech.bodies.values())
 
     def at(self, t: Float[Array, ""]) -> JointTree:
