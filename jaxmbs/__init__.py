@@ -117,7 +117,7 @@ from jaxmbs.system.trajectory import Trajectory as Trajectory
 
 # Modules that are imported when they are first used: `synthesis` needs optax, some need matplotlib or Gymnasium.
 _LATE = ("env", "identification", "io", "planar", "spatial", "sweeps", "synthesis", "viz")
-# Public names of these modules.
+# Public names of the modules in `_LATE`.
 _NAMES_OF_LATE = {
     "identification": ("Identified", "Record", "identify"),
     "io": ("Model", "ModelError", "load", "load_trajectory", "save"),

@@ -22,9 +22,9 @@ from jaxmbs.motion import AbstractMotion, Constant
 from jaxmbs.numerics.arrays import Structured, check_fields, is_concrete
 from jaxmbs.numerics.space import Flat, Manifold
 
-# Name of the fixed frame.
+# Name of the fixed frame, used wherever an element names a body.
 GROUND = "ground"
-# Names of constraint fields that hold lengths or positions, in all elements.
+# Default of `AbstractConstraint.length_fields`: names of fields that hold lengths or positions.
 LENGTH_FIELDS = ("point", "point_i", "point_j", "centre", "distance", "radius_i", "radius_j")
 
 
@@ -53,17 +53,17 @@ class AbstractBody(Structured):
     @staticmethod
     @abc.abstractmethod
     def pose(q: Float[Array, " k"]) -> Any:
-        """Return the pose with these coordinates."""
+        """Return the pose of a body with the coordinates q."""
 
     @staticmethod
     @abc.abstractmethod
     def ground(dtype) -> Float[Array, " k"]:
-        """Return the coordinates of the ground frame."""
+        """Return the coordinates that a body has if its frame coincides with the ground frame."""
 
     @staticmethod
     @abc.abstractmethod
     def coordinates_of(pose) -> Float[Array, " k"]:
-        """Return the coordinates of a pose."""
+        """Return the coordinates q of a body with this pose: the inverse of `pose`."""
 
     @staticmethod
     @abc.abstractmethod
@@ -79,15 +79,15 @@ class AbstractBody(Structured):
 
     @abc.abstractmethod
     def kinetic_energy(self, pose, v: Float[Array, " k"]) -> Float[Array, ""]:
-        """Return the kinetic energy at the velocity v."""
+        """Return the kinetic energy of the body with this pose, at its velocities v."""
 
     @abc.abstractmethod
     def mass_matrix(self, pose) -> Float[Array, "k k"]:
-        """Return M with ½ vᵀM v the kinetic energy."""
+        """Return the mass matrix M (k, k) of the body, conjugate to its velocities: ½ vᵀM v is the kinetic energy."""
 
     @classmethod
     def rest(cls) -> np.ndarray:
-        """Return default coordinates: those of the ground frame."""
+        """Return the coordinates (k,) that a body has in a guess that does not name it: those of the ground frame."""
         return np.zeros(len(cls.coordinates))
 
     @abc.abstractmethod
@@ -96,7 +96,7 @@ class AbstractBody(Structured):
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """True for each velocity that has no inertia for any numbers."""
+        """True for each velocity about which the body has no inertia by its structure, as with a mass of a plain 0."""
         return (False,) * len(self.angular)
 
     @property
@@ -105,7 +105,7 @@ class AbstractBody(Structured):
         return None, None, None
 
     def check(self) -> None:
-        """Raise `ValueError` with the reason if the body cannot be used."""
+        """Raise `ValueError` with the reason if numbers of the body have wrong shapes or are not finite."""
         check_fields(self)
 
 
@@ -145,10 +145,12 @@ class AbstractConstraint(Structured):
     if TYPE_CHECKING:
 
         @property
-        def i(self) -> str: ...
+        def i(self) -> str:
+            """Name of body i, or "ground"."""
 
         @property
-        def j(self) -> str: ...
+        def j(self) -> str:
+            """Name of body j, or "ground"."""
 
     @abc.abstractmethod
     def residual(self, i, j, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
@@ -174,15 +176,15 @@ class AbstractConstraint(Structured):
 
     @property
     def mobility(self) -> Mobility:
-        """Relative coordinates of a joint."""
+        """Relative coordinates of body j on body i that a joint leaves free; `TypeError` for other constraints."""
         raise TypeError(f"{type(self).__name__} is not a joint")
 
     @abc.abstractmethod
     def relative(self, *, angles: bool, swapped: bool = False) -> Mobility:
-        """Return the mobility of body j on body i as if there were no joint, between the points of the joint.
+        """Return the mobility of body j on body i as if no joint connected them.
 
-        Its coordinates are translations of point_j from point_i along the axes of the joint frame on i, or of body i, then
-        the rotation. With `angles`, orientation angles replace Euler parameters; with `swapped`, it is that of i on j.
+        Its coordinates are translations of point_j from point_i along the axes of the joint frame on i, or of body i,
+        then the rotation. With `angles`, orientation angles replace Euler parameters; `swapped` gives that of i on j.
         """
 
     def guide(self, mobility: Mobility, swapped: bool) -> tuple[int, AbstractMotion] | None:
@@ -221,22 +223,22 @@ class AbstractConstraint(Structured):
         return False
 
     def drawn_marks(self, i, j, *extra: Float[Array, ""]) -> tuple[list[Array], tuple[Array, ...]]:
-        """Return angle_i and angle_j of a gear that meshes at the poses i and j, and its extra coordinates there.
+        """Return [angle_i, angle_j] of gears that mesh at the poses i and j, and their extra coordinates there.
 
-        Extra coordinates are chosen near those given.
+        Extra coordinates are those nearest to the given ones, up to full turns.
 
         Raises:
-            TypeError: it is not a gear.
+            TypeError: the element is not a gear.
         """
         raise TypeError(f"{type(self).__name__} has no marks")
 
     @property
     def motions(self) -> list[AbstractMotion]:
-        """Motions that it prescribes, in order."""
+        """Motions in the fields of the element, in the order of the fields."""
         return [x for x in jax.tree.leaves(self, is_leaf=_is_motion) if _is_motion(x)]
 
     def with_motions(self, motions) -> AbstractConstraint:
-        """Return the element with other motions."""
+        """Return the element with other motions, as many as in `motions` and in the same order."""
         leaves, tree = jax.tree.flatten(self, is_leaf=_is_motion)
         rest = list(motions)
         return jax.tree.unflatten(tree, [rest.pop(0) if _is_motion(x) else x for x in leaves])
@@ -261,18 +263,21 @@ class MarkedConstraint(AbstractConstraint):
     if TYPE_CHECKING:
 
         @property
-        def angle_i(self) -> Array | None: ...
+        def angle_i(self) -> Array | None:
+            """Direction of the mark on body i, in its frame, in radians; None if it is not given."""
 
         @property
-        def angle_j(self) -> Array | None: ...
+        def angle_j(self) -> Array | None:
+            """Direction of the mark on body j, in its frame, in radians; None if it is not given."""
 
     @property
     def lacks_marks(self):
+        """True if neither angle_i nor angle_j has been given or measured."""
         return self.angle_i is None and self.angle_j is None
 
     @property
     def marks(self) -> tuple[Any, Any]:
-        """angle_i and angle_j. If they have not been given or measured, it raises `ValueError`."""
+        """angle_i and angle_j; if only one is given, the other is 0. If neither is given, it raises `ValueError`."""
         require(
             not self.lacks_marks,
             "the marks of a gear are not known: give angle_i and angle_j, or use mbs.with_marks(mech, guess)",
@@ -291,13 +296,14 @@ class MeasuredConstraint(AbstractConstraint):
 
     @abc.abstractmethod
     def measure(self, i, j) -> Float[Array, ""]:
-        """Return the quantity for the poses of the two bodies."""
+        """Return the measured quantity at the poses `i` and `j` of the two bodies."""
 
     @abc.abstractmethod
     def prescribed(self, t: Float[Array, ""]) -> Float[Array, ""]:
-        """Return the prescribed value at a time."""
+        """Return the value that `measure` must have at the time t."""
 
     def residual(self, i, j, t):
+        """Return Φ (1,): the measured quantity minus its prescribed value at the time t."""
         return (self.measure(i, j) - self.prescribed(t))[None]
 
 
@@ -307,14 +313,17 @@ class DrivenDistance(MeasuredConstraint):
     if TYPE_CHECKING:
 
         @property
-        def motion(self) -> AbstractMotion: ...
+        def motion(self) -> AbstractMotion:
+            """C(t), the prescribed distance."""
 
     def prescribed(self, t):
+        """Return C², the prescribed squared distance; −C², which no configuration satisfies, if C is negative."""
         # C |C|: −C² if C is negative, so that no configuration satisfies it.
         distance = self.motion(t)
         return distance * jnp.abs(distance)
 
     def check_at(self, times):
+        """Raise `ValueError` if the prescribed distance is zero or negative at one of these times; traced ones pass."""
         values = jax.vmap(self.motion)(jax.device_put(times))
         if not is_concrete(values):  # inside jit even constants are traced
             return
@@ -323,12 +332,14 @@ class DrivenDistance(MeasuredConstraint):
         require(values[k] > 0, f"the distance must stay positive, {got}")
 
     def check(self):
+        """Raise `ValueError` if the element cannot be used, or if its distance is constant and not positive."""
         super().check()
         if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
             self.check_at(np.zeros(1, self.motion.value.dtype))
 
 
 def _is_motion(x) -> bool:
+    """Return True if x is an `AbstractMotion`."""
     return isinstance(x, AbstractMotion)
 
 
@@ -339,7 +350,7 @@ def require(condition, reason: str) -> None:
 
 
 def check_positive(element, *names: str) -> None:
-    """Raise `ValueError` for a field, a number or an array, that is known and not positive."""
+    """Raise `ValueError` for a named field, a number or an array, that has a known entry that is not positive."""
     for name, value in _known(element, names):
         require(np.all(np.asarray(value) > 0), f"{name} must be positive, got {value}")
 
@@ -351,20 +362,20 @@ def check_mass(body) -> None:
 
 
 def check_not_negative(element, *names: str) -> None:
-    """Raise `ValueError` for a field, a number or an array, that is known and negative."""
+    """Raise `ValueError` for a named field, a number or an array, that has a known negative entry."""
     for name, value in _known(element, names):
         require(np.all(np.asarray(value) >= 0), f"{name} must not be negative, got {value}")
 
 
 def _known(element, names: Iterable[str]) -> list[tuple[str, Any]]:
-    """Return the public names and the values of the fields that are known numbers."""
+    """Return pairs of public name and value for those of the named fields that are not None and not traced."""
     values = ((name.removeprefix("_"), getattr(element, name)) for name in names)
     return [(name, value) for name, value in values if value is not None and is_concrete(value)]
 
 
 @contextlib.contextmanager
 def errors_of(name: str, error_type: type[ValueError] = ValueError) -> Iterator[None]:
-    """Prefix every `ValueError` raised inside with the name of the element, and raise it as `error_type`."""
+    """Prefix every `ValueError` raised inside the `with` block with a name, and raise it as `error_type`."""
     try:
         yield
     except ValueError as error:
@@ -372,7 +383,7 @@ def errors_of(name: str, error_type: type[ValueError] = ValueError) -> Iterator[
 
 
 def check_motions(element) -> None:
-    """Raise `ValueError` for a motion in a field of an element that cannot be used."""
+    """Raise `ValueError`, with the name of the field, if a motion in a field of an element cannot be used."""
     for name, value in vars(element).items():
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, AbstractMotion):
@@ -380,7 +391,7 @@ def check_motions(element) -> None:
                     part.check()
 
 
-# Packages whose stack frames are skipped to find the user's line.
+# `warn_renamed` skips stack frames of these packages to find the user's line.
 SKIPPED_PACKAGES = frozenset({"jaxmbs", "equinox", "jaxtyping", "beartype"})
 
 

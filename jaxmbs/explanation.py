@@ -30,7 +30,7 @@ from jaxmbs.system.inputs import as_times
 from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 
-# Functions of `equations.PROGRAMS` that take velocities.
+# Names of the functions of `equations.PROGRAMS` with arguments (mech, q, v, t); the others have (mech, q, t).
 WITH_VELOCITIES = ("acceleration_rhs", "generalized_force")
 
 
@@ -157,7 +157,7 @@ def explain(
 
 
 def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of contacts that would have to pull, and of contacts outside of the parts of their outlines."""
+    """Return the names of cam contacts that would have to pull at q and t, and of those outside an outline's `part`."""
     elements = {**mech.constraints, **mech.drivers}.values()
     if all(type(x).push is AbstractConstraint.push and type(x).within is AbstractConstraint.within for x in elements):
         return (), ()
@@ -171,7 +171,7 @@ def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[ProgramWithFallback, tuple]]:
-    """Return the functions that a simulation evaluates, with arguments for them."""
+    """Return the programs that `simulate` runs, "acceleration" and "step of …", each with arguments to trace it."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
     scaled = ScaledEquations.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
@@ -186,12 +186,12 @@ def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tupl
 
 
 def _zeros(f: Callable, *args):
-    """Return zeros of the shapes of f(*args)."""
+    """Return zeros with the shapes and types of f(*args), without computing f."""
     return jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype)), jax.eval_shape(f, *args))
 
 
 def _path(refusals: dict[str, str], programs: dict[str, Program]) -> str:
-    """Return the text of `Explanation.path`."""
+    """Return the text of `Explanation.path`; `refusals` are reasons for array code, by name of the function."""
     if refusals:
         name, reason = next(iter(refusals.items()))
         return f"array code for {', '.join(refusals)}: {reason} [{name}]"

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.space import Flat, Manifold
 
-# Names of the coordinates of slides, by their number.
+# Names of the coordinates of slides, by the number of slides of a joint.
 SLIDES = {0: (), 1: ("s",), 2: ("x", "y"), 3: ("x", "y", "z")}
 
 
@@ -49,15 +49,15 @@ class AbstractTurning(eqx.Module):
 
     @abc.abstractmethod
     def axes(self, rho: Float[Array, " n"]) -> Float[Array, "s m"]:
-        """Return H(ρ): the relative angular velocity is H w, in the axes of body i."""
+        """Return H(ρ) (s, m): the angular velocity of body j relative to body i is H w, in the axes of body i."""
 
     def drift(self, rho, w) -> Float[Array, " s"]:
-        """Return Ḣ w."""
+        """Return Ḣ w, the part of the relative angular acceleration without ẇ, in the axes of body i."""
         return jax.jvp(lambda rho: self.axes(rho) @ w, (rho,), (self.manifold.rate(rho, w),))[1]
 
     @abc.abstractmethod
     def coordinates_of(self, rotation: Any) -> Float[Array, " n"]:
-        """Return ρ of a rotation."""
+        """Return the coordinates ρ of a rotation, given as by `rotation`; angles are in (−π, π] if they wrap."""
 
     def signed_coordinates_of(self, rotation: Any) -> Float[Array, " n"]:
         """Return ρ of a rotation; if possible it distinguishes Euler parameters p and −p, with angles in (−2π, 2π]."""
@@ -65,15 +65,18 @@ class AbstractTurning(eqx.Module):
 
     @property
     def at_rest(self) -> tuple[float, ...]:
-        """ρ of no rotation."""
+        """The coordinates ρ of no rotation."""
         return (0.0,) * len(self.coordinates)
 
     def of_either_sign(self) -> AbstractTurning:
-        """Return a rotation for prescribed ρ, with a constant coordinate at its end that distinguishes p and −p."""
+        """Return this rotation with a further constant coordinate, 1 or −1, that tells Euler parameters p from −p.
+
+        It is meant for prescribed ρ. Rotations of the plane are returned unchanged.
+        """
         return self
 
     def with_sign_of(self, rho: Float[Array, " n"], rotation: Any) -> Float[Array, " n"]:
-        """Return ρ with the sign of a rotation; prescribed entries are unchanged."""
+        """Return ρ with entries that are not prescribed set so that it gives `rotation`, with the sign of that."""
         del rotation
         return rho
 
@@ -137,7 +140,7 @@ class Mobility(eqx.Module):
     motions: tuple[AbstractMotion | None, ...] = ()
 
     def at_any_angle(self) -> Mobility:
-        """Return the mobility with the angle at which the joint holds body j as a coordinate."""
+        """Return the mobility with the angle at which the joint holds body j as a coordinate without velocity."""
         if self.held is None:
             return self
         return dataclasses.replace(self, turning=self.held, held=None)
@@ -168,12 +171,12 @@ class Mobility(eqx.Module):
 
     @property
     def first_angle(self) -> int:
-        """Index of the first entry of ρ among all coordinates."""
+        """Index of the first entry of ρ among all coordinates (s, ρ)."""
         return self._free_slides
 
     @property
     def known(self) -> tuple[int, ...]:
-        """Indices of the prescribed coordinates among all coordinates."""
+        """Indices of the prescribed coordinates among all coordinates, free and prescribed."""
         return tuple(k for k, motion in enumerate(self.motions) if motion is not None)
 
     def _unknown(self, entries: tuple) -> tuple:
@@ -182,35 +185,36 @@ class Mobility(eqx.Module):
 
     @property
     def _velocities(self) -> tuple[str, ...]:
+        """Names of all velocities, slides first, including those of prescribed coordinates."""
         return SLIDES[self._free_slides] + (() if self.turning is None else self.turning.velocities)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
-        """Names of θ."""
+        """Names of the coordinates θ that are not prescribed, slides first."""
         return self._unknown(SLIDES[self._free_slides] + (() if self.turning is None else self.turning.coordinates))
 
     @property
     def velocities(self) -> tuple[str, ...]:
-        """Names of θ̇; for angles and slides those of θ."""
+        """Names of the velocities θ̇ that are not prescribed; for angles and slides they are the names of θ."""
         return self._unknown(self._velocities)
 
     @property
     def angular(self) -> tuple[bool, ...]:
-        """True for each velocity that is the rate of an angle."""
+        """True for each velocity, of those not prescribed, that is the rate of an angle."""
         return self._unknown(tuple(k >= self._free_slides for k in range(len(self._velocities))))
 
     @property
     def manifold(self) -> type[Manifold]:
-        """Manifold of ρ; s is flat."""
+        """Manifold of ρ: the relation of its coordinates and velocities; the slides s are flat."""
         return Flat if self.turning is None else self.turning.manifold
 
     @property
     def at_rest(self) -> tuple[float, ...]:
-        """θ without displacement."""
+        """The coordinates θ, without the prescribed ones, at zero displacement and rotation."""
         return self._unknown((0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest))
 
     def given(self, t: Float[Array, ""]) -> PrescribedCoordinates | None:
-        """Return the prescribed coordinates at a time; None if there are none."""
+        """Return values, rates and second rates of the prescribed coordinates at the time t; None if there are none."""
         if not self.known:
             return None
         values = lambda t: jnp.stack([self.motions[k](t) for k in self.known])
@@ -219,14 +223,14 @@ class Mobility(eqx.Module):
         return PrescribedCoordinates(x, v, a)
 
     def _whole(self, unknown, known):
-        """Return all coordinates, or all velocities, from the unknown and the prescribed ones."""
+        """Return all coordinates, or all velocities, in order, from the unknown and the prescribed ones."""
         count = unknown.shape[0] + len(self.known)
         rest = [k for k in range(count) if k not in self.known]
         order = np.argsort([*rest, *self.known])
         return jnp.concatenate([unknown, known.astype(unknown.dtype)])[order]
 
     def singular(self, theta, rate, given: PrescribedCoordinates | None, h) -> Bool[Array, ""] | None:
-        """Return `AbstractTurning.singular` of the rotation."""
+        """Return True if the rotation is singular at θ, or nearly, for steps h; see `AbstractTurning.singular`."""
         if given is not None:
             theta, rate = self._whole(theta, given.x), self._whole(rate, given.v)
         turns = slice(self._free_slides, None)
@@ -248,6 +252,7 @@ class Mobility(eqx.Module):
         return inner, rotation, shift
 
     def _advance(self, theta):
+        """Return the displacements (k,) along the slides at coordinates theta; for a screw `lead` times its angle."""
         # In a screw the angle comes first; a sign that may follow it is not used.
         return theta[: self._free_slides] if self.lead is None else self.lead * theta[:1]
 
@@ -275,12 +280,12 @@ class Mobility(eqx.Module):
 
     @property
     def slide_names(self) -> tuple[str, ...]:
-        """Names of all slides, including that of a screw."""
+        """Names of all slides, including that of a screw and prescribed ones."""
         return SLIDES[0 if self.slides is None else self.slides.shape[1]]
 
     @property
     def angle_names(self) -> tuple[str, ...]:
-        """Names of all angles; Euler parameters are not angles."""
+        """Names of all angles, including prescribed ones; () for Euler parameters, which are not angles."""
         return () if self.turning is None or self.turning.manifold is not Flat else self.turning.coordinates
 
     @property
@@ -296,7 +301,7 @@ class Mobility(eqx.Module):
         return jnp.concatenate([s, theta[self._free_slides :][: len(self.angle_names)]])
 
     def _measure(self, i, j, twice: bool):
-        """Return all coordinates, and the rotation."""
+        """Return all coordinates of the poses i and j, prescribed ones too, and the rotation, None if there is none."""
         inner = i.moved(i.direction(self.point_i))
         shift = inner.components(j.point(self.point_j) - inner.r)
         s = jnp.zeros(0, shift.dtype) if self.slides is None else self.slides.T @ shift
@@ -329,7 +334,7 @@ class Mobility(eqx.Module):
         return motion._replace(drift=drift), columns[:, rest]
 
     def _carry(self, body: FrameMotion, theta, rate, reverse: bool):
-        """Return the results of `carry` for all coordinates."""
+        """Return the motion and the columns of `carry`, with theta and rate of all coordinates, prescribed ones too."""
         pose = body.pose
         inner, rotation, shift = self._inner(pose, theta, reverse)
         linear, angular = self._relative_axes(inner, theta, rate.dtype)
@@ -360,7 +365,7 @@ class Mobility(eqx.Module):
         return FrameMotion(placed, point, jnp.concatenate([v, omega]), jnp.concatenate([v_dot, omega_dot])), columns
 
     def _outer(self, inner, rotation, shift):
-        """Return the pose of body j, and its point of the joint in the ground frame."""
+        """Return the pose of body j, and its point of the joint in the ground frame, from the results of `_inner`."""
         outer = inner if shift is None else inner.moved(shift)
         body = outer.turned(rotation).turned(self.neutral)
         return body.moved(-body.direction(self.point_j)), outer.r
@@ -380,7 +385,7 @@ class Mobility(eqx.Module):
         )
 
     def _spin_drift(self, inner, theta, rate):
-        """Return Ḣ w in the ground frame."""
+        """Return Ḣ w, the part of the relative angular acceleration without ẇ, in the ground frame."""
         if self.turning is None:
             return jnp.zeros(inner.spins, rate.dtype)
         free = self._free_slides
@@ -388,5 +393,5 @@ class Mobility(eqx.Module):
 
 
 def _centripetal(pose, omega, arm, rate=0.0):
-    """Return ω × (ω × arm) + 2 ω × rate."""
+    """Return ω × (ω × arm) + 2 ω × rate: the centripetal and Coriolis acceleration at the end of an arm."""
     return pose.lever(pose.lever(arm) @ omega + 2 * rate) @ omega

@@ -32,10 +32,10 @@ class AbstractMotion(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, t: Float[Array, ""]) -> Float[Array, ""]:
-        """Return C at a time."""
+        """Return C(t)."""
 
     def check(self) -> None:
-        """Raise `ValueError` if the parameters are unusable."""
+        """Raise `ValueError` if the parameters have wrong shapes or are not finite."""
         check_fields(self)
 
 
@@ -53,6 +53,7 @@ class Constant(AbstractMotion):
     value: Array = real()
 
     def __call__(self, t):
+        """Return the constant value, of the shape and type of t."""
         return self.value + 0 * t
 
 
@@ -72,6 +73,7 @@ class Ramp(AbstractMotion):
     start: Array = real(default=0.0)
 
     def __call__(self, t):
+        """Return start + rate·t."""
         return self.start + self.rate * t
 
 
@@ -93,6 +95,7 @@ class Shifted(AbstractMotion):
     offset: Array = real(default=0.0)
 
     def __call__(self, t):
+        """Return scale·motion(t) + offset."""
         return self.scale * self.motion(t) + self.offset
 
 
@@ -110,6 +113,7 @@ class Polynomial(AbstractMotion):
     coefficients: Array = row()
 
     def __call__(self, t):
+        """Return the polynomial at the time t, by Horner's scheme."""
         value = jnp.zeros_like(t)
         for k in reversed(range(self.coefficients.shape[0])):
             value = value * t + self.coefficients[k]
@@ -136,6 +140,7 @@ class Harmonic(AbstractMotion):
     offset: Array = real(default=0.0)
 
     def __call__(self, t):
+        """Return offset + amplitude·sin(frequency·t + phase)."""
         return self.offset + self.amplitude * jnp.sin(self.frequency * t + self.phase)
 
 
@@ -156,9 +161,11 @@ class Spline(AbstractMotion):
     values: Array = row()
 
     def __call__(self, t):
+        """Return the value of the spline at the time t."""
         return cubic_spline(jnp.asarray(self.times), jnp.asarray(self.values), t)
 
     def check(self):
+        """Raise `ValueError` unless times and values have the same length, at least 2, and the times increase."""
         super().check()
         if self.times.shape != self.values.shape or self.times.shape[0] < 2:
             raise ValueError(
@@ -185,9 +192,11 @@ class Function(AbstractMotion):
     f: Callable = eqx.field(converter=as_pytree)
 
     def __call__(self, t):
+        """Return f(t), of the type of t."""
         return jnp.asarray(self.f(t), jnp.result_type(t))
 
     def check(self):
+        """Raise `ValueError` unless f is a function that takes a time."""
         if not callable(self.f):
             raise ValueError(f"f must be a function of time, got {self.f!r}")
         super().check()

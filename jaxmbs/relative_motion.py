@@ -29,7 +29,7 @@ class BodyMotion(NamedTuple):
     v: Float[Array, " k"]
 
     def point(self, s=None) -> Float[Array, " d"]:
-        """Return the point with body coordinates s, the origin unless given."""
+        """Return the point with body coordinates s in the ground frame; the body's origin unless given."""
         return self.pose.point(self._point(s))
 
     def velocity(self, s=None) -> Float[Array, " d"]:
@@ -37,12 +37,12 @@ class BodyMotion(NamedTuple):
         return self.pose.velocity(self._point(s), self.v)
 
     def direction(self, u) -> Float[Array, " d"]:
-        """Return the vector with body components u."""
+        """Return the vector with body components u, in the ground frame."""
         return self.pose.direction(jnp.asarray(u, self.v.dtype))
 
     @property
     def rotation(self) -> Float[Array, "d d"]:
-        """Rotation matrix, whose columns are the body's axes."""
+        """Rotation matrix, whose columns are the body's axes in the ground frame."""
         return self.pose.a
 
     @property
@@ -54,11 +54,12 @@ class BodyMotion(NamedTuple):
 
     @property
     def angular_velocity(self) -> Float[Array, "..."]:
-        """φ̇ in the plane; in space the vector ω in the ground frame."""
+        """Angular velocity: the number φ̇ in the plane; in space the vector ω in the ground frame."""
         spin = self.pose.to_ground(self.v)[self.pose.dimension :]
         return spin[0] if self.pose.spins == 1 else spin
 
     def _point(self, s):
+        """Return s as an array; the body's origin for None."""
         return jnp.zeros_like(self.pose.r) if s is None else jnp.asarray(s, self.v.dtype)
 
 
@@ -147,31 +148,32 @@ class JointMotion(eqx.Module):
 
     @property
     def rate(self) -> Float[Array, "*batch"]:
-        """Rate of the angle."""
+        """Rate of the angle, in radians per unit of time."""
         return self.rates[..., self.of.index("angle")]
 
     @property
     def acceleration(self) -> Float[Array, "*batch"]:
-        """Second rate of the angle."""
+        """Second rate of the angle. In a `State` it raises `ValueError`."""
         return self._second[..., self.of.index("angle")]
 
     @property
     def slide(self) -> Float[Array, "*batch"]:
-        """Slide, a length, positive along the axis."""
+        """Slide of point_j from point_i, a length, positive along the joint's axis."""
         return self.values[..., self.of.index("slide")]
 
     @property
     def slide_rate(self) -> Float[Array, "*batch"]:
-        """Rate of the slide."""
+        """Rate of the slide, a velocity."""
         return self.rates[..., self.of.index("slide")]
 
     @property
     def slide_acceleration(self) -> Float[Array, "*batch"]:
-        """Second rate of the slide."""
+        """Second rate of the slide. In a `State` it raises `ValueError`."""
         return self._second[..., self.of.index("slide")]
 
     @property
     def _second(self):
+        """Second rates of slides and angles, (*batch, k). In a `State`, which has none, it raises `ValueError`."""
         if self.accelerations is None:
             raise ValueError(f"{self.of.joint}: a force cannot use accelerations, because they depend on it")
         return self.accelerations
@@ -206,6 +208,7 @@ def measure_joint(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) ->
     value = lambda x_i, x_j: mobility.slides_and_angles(kind.pose(x_i), kind.pose(x_j))
 
     def value_and_rate(x_i, x_j, v_i, v_j):
+        """Return the slides and angles, and their rates, at coordinates x and velocities v of the two bodies."""
         return jax.jvp(value, (x_i, x_j), (kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j)))
 
     state = tuple(pair for both in zip(i[:2], j[:2], strict=True) for pair in both)

@@ -136,12 +136,12 @@ def is_assembled(mech: Mechanism, q, t) -> bool:
 @eqx.filter_jit
 @ProgramWithFallback
 def _largest_gap(mech: Mechanism, q, t):
-    """Return max |Φ| and the size of the mechanism (see `Mechanism.size`)."""
+    """Return the largest |Φ_k| at q and t, and the size of the mechanism (`Mechanism.size`)."""
     return jnp.max(jnp.abs(residuals(mech, q, t)), initial=0), mech.size(q)
 
 
 def _search(held: tuple[int, ...], tolerance: float, mech: Mechanism, guess, t):
-    """Return the results of `assembled_configuration`, without derivatives."""
+    """Return q, status and max |Φ| of the configuration nearest to the guess, without derivatives."""
     guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
     given = constraint_functions(mech, guess_or_zero, t, held)
     phi = lambda q: given.constant_phi(q, t)
@@ -179,6 +179,7 @@ def constraint_functions(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> C
     indices, start = np.array(held, int), q
 
     def phi(q, t):
+        """Return Φ(q, t), followed by q − its start for each index in `held`."""
         rows = residuals(mech, q, t)
         return jnp.append(rows, q[indices] - start[indices]) if held else rows
 

@@ -13,30 +13,35 @@ from jaxmbs.numerics.scaling import Units, gap_limit, unit_of_length
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.mechanism import Mechanism
 
-# βᵀΦ_t counts as zero if it is smaller than this, relative to ‖Φ_t‖: bifurcations are located to about √eps only.
+# |βᵀΦ_t| counts as zero, as at a bifurcation, below this fraction of ‖Φ_t‖: bifurcations are located to √eps only.
 MAX_VANISHING_RATE = 1e-4
-# Largest distance from a configuration to the singular one that replaces it, in radians and sizes of the mechanism.
+# Largest distance, in radians and sizes of the mechanism, at which a singular configuration replaces a given one.
 MAX_SINGULAR_DISTANCE = 1e-5
-# The same for a configuration with gaps, divided by the square root of the largest gap: at a distance x from a singular
-# configuration gaps are of the order of x².
+# If the given configuration has gaps, this distance is at least this many times the square root of the largest gap:
+# gaps grow as the square of the distance from a singular configuration.
 MAX_SINGULAR_DISTANCE_PER_ROOT_GAP = 4.0
-# Newton steps towards the singular position.
+# Number of Newton steps from a given configuration to the singular one near it.
 LOCATING_STEPS = 6
-# Number of random starts of Newton's method on the quadratic equations of the tangents.
+# Number of random starts of Newton's method on the quadratic equations of the tangents at a bifurcation.
 TANGENT_STARTS = 200
-# Newton steps from each of these starts.
+# Number of Newton steps from each of the `TANGENT_STARTS` on the equations of the tangents.
 TANGENT_STEPS = 40
-# Range of log₁₀ of the sizes of those starts, relative to the velocity of smallest norm.
+# Range of log₁₀ of the sizes of the `TANGENT_STARTS`, relative to the velocity of smallest norm.
 START_POWERS = (-1.0, 3.0)
-# Largest residual of the equations of a tangent, relative to their terms.
+# Largest residual of the quadratic equations at an accepted tangent, relative to the sum of their terms.
 MAX_TANGENT_RESIDUAL = 1e-6
-# Two tangents are the same if they differ by less than this, relative to their size.
+# Two roots of the equations of the tangents count as one if they differ by at most this, relative to 1 plus their size.
 MIN_TANGENT_DIFFERENCE = 1e-4
+# A tangent is isolated if the smallest singular value of the slopes of these equations, times 1 plus the size of the
+# tangent, is larger than this, relative to the sum of their terms.
+MIN_ISOLATING_SLOPE = 1e-4
+# If the coefficients of these equations are all smaller than this, in scaled units, no tangent is isolated.
+MIN_TANGENT_COEFFICIENT = 1e-6
 
 
 @ProgramWithFallback
 def _linear_system(mech, q, t):
-    """Return Φ, Φ_q and Φ_t at one configuration."""
+    """Return Φ, Φ_q and Φ_t at one configuration, with rows that stop idle spins."""
     phi = constraints_without_spin(mech, q, t).phi
     space, zero = mech.layout, jnp.zeros(mech.layout.m, q.dtype)
     return phi(q, t), jacobian(phi, space, q, t), rate(phi, space, q, zero, t)
@@ -57,7 +62,7 @@ def _curvature(mech, q, t, v):
 
 @eqx.filter_jit
 def _curvatures(mech, q, t, v):
-    """Return `_curvature` (k, rows) for each of the velocities (k, m)."""
+    """Return (Φ_q v)_q v + 2 Φ_qt v + Φ_tt, (k, rows), for each of the velocities v (k, m)."""
     return jax.vmap(lambda v: _curvature(mech, q, t, v))(v)
 
 
@@ -75,7 +80,7 @@ class _ScaledConstraints:
         self.left, self.right = left.T, right
 
     def solve(self, rhs, rank: int):
-        """Solve Φ_q x = rhs in scaled units for the x of smallest norm; `rank` is the number of singular values used."""
+        """Return the x of smallest norm with Φ_q x = rhs in scaled units, from the `rank` largest singular values."""
         return self.right[:rank].T @ ((self.left[:rank] @ rhs) / self.singular_values[:rank])
 
     def curvatures(self, velocities):
@@ -124,7 +129,7 @@ def _common_roots(constant, linear, products) -> np.ndarray:
     """
     d = len(linear)
     sizes = [np.max(np.abs(x), initial=0) for x in (constant, linear, products)]
-    if max(sizes) < MAX_TANGENT_RESIDUAL:
+    if max(sizes) < MIN_TANGENT_COEFFICIENT:
         return np.zeros((0, d))
     random = np.random.default_rng(0)
     x = random.normal(size=(TANGENT_STARTS, d)) * 10 ** random.uniform(*START_POWERS, (TANGENT_STARTS, 1))
@@ -136,7 +141,7 @@ def _common_roots(constant, linear, products) -> np.ndarray:
     length = np.linalg.norm(x, axis=1)
     scale = sizes[0] + sizes[1] * length + sizes[2] * length**2
     slope = np.linalg.svd(slopes, compute_uv=False)[:, -1] * (1 + length)
-    isolated = (slope > MIN_TANGENT_DIFFERENCE * scale) | (d == 1)
+    isolated = (slope > MIN_ISOLATING_SLOPE * scale) | (d == 1)
     good = np.isfinite(length) & (np.max(np.abs(value), axis=1) <= MAX_TANGENT_RESIDUAL * scale) & isolated
     found: list[np.ndarray] = []
     for k in np.argsort(np.where(good, length, np.inf))[: np.sum(good)]:
@@ -146,7 +151,7 @@ def _common_roots(constant, linear, products) -> np.ndarray:
 
 
 def _rank(local: _ScaledConstraints) -> int:
-    """Return the number of singular values that do not vanish, for a configuration with errors of about √eps."""
+    """Return the rank of Φ_q: singular values that are errors of about √eps do not count."""
     eps = float(np.finfo(np.dtype(local.q.dtype)).eps)
     return int(np.sum(local.singular_values > max(len(local.rows), len(local.unit)) * eps**0.5))
 

@@ -22,13 +22,13 @@ from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.inputs import as_times
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 
-# Number of configurations beside a singular one that are diagnosed to tell whether Φ_q is singular only there.
+# Number of configurations beside a given one that are diagnosed to tell whether Φ_q is singular only there.
 NEIGHBOURS = 3
-# Distance to each of them, in radians and sizes of the mechanism.
+# Distance of these neighbours from the given configuration, in radians and sizes of the mechanism.
 NEIGHBOUR_DISTANCE = 0.3
-# Newton steps that close the constraints there.
+# Number of Newton steps that close the constraints at each neighbour.
 NEIGHBOUR_CLOSING_STEPS = 12
-# A body can move if one of its entries in a null vector of unit length is larger than this.
+# A message names a body as movable if an entry for it in a null vector of Φ_q, of unit length, is larger than this.
 MIN_MOVING_ENTRY = 1e-4
 
 
@@ -107,7 +107,7 @@ def _jacobian_and_gaps(mech, q, t):
 
 
 def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
-    """Return the diagnosis of exactly this configuration, without tangents."""
+    """Return the `Diagnosis` of exactly this configuration, with no tangents."""
     layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
     matrix, value = (np.asarray(x, float) for x in _jacobian_and_gaps(mech, q, t))
     bad = dict.fromkeys(layout.row_owners[k] for k in np.flatnonzero(~np.isfinite(np.c_[matrix, value]).all(axis=1)))
@@ -131,7 +131,7 @@ def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
         free=layout.m - rank,
         singular_values=singular_values,
         redundant=redundant,
-        consistent=_consistent(rows, gaps, small),
+        consistent=_is_consistent(rows, gaps, small),
         misfits=_misfits(mech, q, value),
         tangents=np.zeros((0, layout.m)),
     )
@@ -159,8 +159,8 @@ def _dependent_rows(rows: np.ndarray, small: float) -> list[int]:
     return dependent
 
 
-def _consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
-    """Return True if βᵀΦ = 0 to within `small` for all unit vectors β with βᵀΦ_q = 0; rows and gaps are scaled."""
+def _is_consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
+    """Return True if |βᵀΦ| ≤ `small` for an orthonormal basis of vectors β with βᵀΦ_q = 0; rows and gaps are scaled."""
     if not rows.size:
         return True
     u, s, _ = np.linalg.svd(rows)
@@ -215,11 +215,11 @@ def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
     text = f"{count} driver(s) missing"
     if not all(is_concrete(leaf) for leaf in (*jax.tree.leaves(mech), q, t)):
         return text
-    names = _movable(mech, assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)[0], t)
+    names = _movable_bodies(mech, assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)[0], t)
     return f"{text}; these bodies can move: {', '.join(map(repr, names))}" if names else text
 
 
-def _movable(mech: Mechanism, q, t) -> list[str]:
+def _movable_bodies(mech: Mechanism, q, t) -> list[str]:
     """Return the names of the bodies that move in some v with Φ_q v = 0 and without idle spins."""
     layout = mech.layout
     matrix = linearise(mech, q[None], jnp.asarray(t, q.dtype)[None])[1][0]

@@ -41,13 +41,14 @@ def constraints_without_spin(mech: Mechanism, q, t) -> ConstraintFunctions:
         return given
 
     def phi(q, t):
+        """Return Φ(q, t), then the row of each idle spin."""
         return jnp.concatenate([given.phi(q, t), jnp.stack([_spin_row(given.mech, body, q) for body in rods])])
 
     return given._replace(phi=phi, constant_phi=with_constants(phi, q, t))
 
 
 def _spin_row(mech: Mechanism, rod: str, q) -> Float[Array, ""]:
-    """Return the row that stops the spin of a rod; its value is always zero."""
+    """Return 2 uᵀ vec(p̄₀ p) for a rod, where u is the vector between its balls: zero, with the rate uᵀω in q."""
     elements = [*mech.constraints.values(), *mech.drivers.values()]
     balls = [
         jnp.asarray(element.shared.points[0][element.j == rod], q.dtype)

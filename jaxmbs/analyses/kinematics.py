@@ -27,13 +27,14 @@ from jaxmbs.system.inputs import motion_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
-# A motion that begins in a singular position is assembled a little later, after this fraction of the first interval.
+# A motion that begins in a singular position is also assembled this fraction of the first interval later, and followed
+# from there in both directions.
 SINGULAR_START_DELAY = 0.1
-# At a distance x from a singular position the residual is of the order of x² and the reciprocal condition number of the
-# order of x. The search stops once the residual is within the rounding limit, so a start counts as singular if its
-# reciprocal condition number is at most this many times the square root of that limit.
+# A start counts as singular if the reciprocal condition number of Φ_q is at most this many times the square root of the
+# rounding limit of gaps: at a distance x from a singular position the residual is of the order of x², the reciprocal
+# condition number of the order of x, and the search stops once the residual is within that limit.
 SINGULAR_RCOND_PER_ROOT_GAP = 8.0
-# Upper limit on that reciprocal condition number, which would be larger in single precision.
+# Largest reciprocal condition number of Φ_q at which a start counts as singular, whatever the precision.
 MAX_SINGULAR_RCOND = 0.05
 
 
@@ -147,7 +148,7 @@ def driven_motion(mech: Mechanism, times, guess, branch, limits: Limits) -> Traj
 
 @eqx.filter_jit
 def _kinematics(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajectory:
-    """Return the motion with its derivatives, without its mechanism."""
+    """Return the trajectory, differentiable, without its mechanism. Numbers that are not finite give NON_FINITE."""
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     constants = jax.lax.stop_gradient((mech, clean_times, guess, branch))
     q, v, a, status, usable = ProgramWithFallback(partial(motion_without_derivatives, limits=limits))(*constants)
@@ -201,10 +202,12 @@ def _regular_start(phi, find, space, times, guess, branch, usable) -> _StartProg
     later = first + SINGULAR_START_DELAY * (later - first)
 
     def is_unfinished(carry):
+        """Return True before the second search, if the first one found a singular position."""
         searches, start = carry
         return (searches < 2) & start.searching
 
     def search(carry):
+        """Return the carry after one more search for a root, at the next time of the progress."""
         searches, start = carry
         t, is_first = start.next_t, start.next_t == first
         root = find(t, start.guess)

@@ -24,25 +24,26 @@ from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.inputs import as_times, motion_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 
-# Kind of a singular position in which the motion ends.
+# Kind of a singular position in which the motion ends, in `Singularities.kinds`.
 LOCK_UP = "lock-up"
-# Kind of a singular position in which the motion may branch.
+# Kind of a singular position in which the motion may branch, in `Singularities.kinds`.
 BIFURCATION = "bifurcation"
-# The grid of the caller is refined by this factor, so that two sign changes of the determinant between two of its
-# times are still told apart.
+# Factor by which the caller's grid of times is refined, so that two sign changes of det Φ_q between two of its times
+# are still told apart.
 REFINEMENT = 4
-# The determinant is interpolated from points at this fraction of a grid interval from its zero, because at the zero
-# itself the configuration is known to half of the digits only.
+# Distance from a zero of det Φ_q, as a fraction of a grid interval, of the points from which its cubic is interpolated.
+# At the zero itself the configuration is known to half of the digits only.
 STENCIL = 2e-3
-# A smallest singular value below this fraction of the largest, at its minimum along the motion, counts as zero.
+# Φ_q counts as singular at a minimum of its smallest singular value if this is below this fraction of the largest one.
 MAX_TOUCHING_RATIO = 1e-6
-# A minimum of the smallest singular value is examined if it is below this fraction of the largest.
+# A minimum of the smallest singular value of Φ_q on the grid is located only if it is below this fraction of the
+# largest.
 MAX_MINIMUM_RATIO = 0.1
-# Steps of false position towards a sign change of the determinant, at most.
+# Largest number of steps of false position towards a sign change of det Φ_q.
 MAX_CROSSING_STEPS = 60
-# Golden sections towards a minimum of the smallest singular value.
+# Number of golden sections towards a minimum of the smallest singular value of Φ_q.
 GOLDEN_SECTIONS = 40
-# Newton steps towards the fold at which a motion ends, at most.
+# Largest number of Newton steps towards the fold at which a motion ends.
 MAX_FOLD_STEPS = 12
 
 
@@ -118,7 +119,7 @@ def find_singularities(
     if status[0] not in (Status.CONVERGED, Status.SINGULAR, Status.LOCKED_UP):
         raise ValueError(f"the mechanism cannot be assembled at t = {grid[0]}: {Status(int(status[0])).name}")
     reached = int(np.sum((status == Status.CONVERGED) | (status == Status.SINGULAR)))
-    found = _crossings(mech, motion, grid, status, reached) if reached else [_start(mech, q, grid_times[0])]
+    found = _crossings(mech, motion, grid, status, reached) if reached else [_locked_start(mech, q, grid_times[0])]
     if 0 < reached < len(grid) and status[reached] in (Status.LOCKED_UP, Status.NOT_CONVERGED):
         end = _end_of_motion(mech, motion, grid, reached)
         found += [end] if end is not None else []
@@ -159,7 +160,7 @@ def _crossings(mech, motion, grid, status, reached) -> list:
     return sorted(found, key=lambda item: np.argmin(np.abs(grid - item[0])))
 
 
-def _start(mech, guess, t):
+def _locked_start(mech, guess, t):
     """Return (t, q, rate) of the singular position of a motion that locks up at its first time t."""
     q = singular_near(mech, assembled_configuration(mech, guess, t, (), DEFAULT_TOLERANCE)[0], t)
     return np.asarray(t)[()], np.asarray(q), _measures(mech, q, t).rate
@@ -182,7 +183,7 @@ class _Measures(NamedTuple):
 
 
 def _measures_along(mech, q, t) -> list[_Measures]:
-    """Return the measures of configurations (T, n) at times (T,)."""
+    """Return the `_Measures` of each of the configurations (T, n) at times (T,)."""
     _, matrix, by_time = (np.asarray(x, float) for x in linearise(mech, q, jnp.asarray(t, q.dtype)))
     lengths = np.linalg.norm(matrix, axis=2)
     by_time = by_time / lengths
@@ -195,14 +196,14 @@ def _measures_along(mech, q, t) -> list[_Measures]:
 
 
 def _measures(mech, q, t) -> _Measures:
-    """Return the measures of one configuration."""
+    """Return the `_Measures` of one configuration at one time."""
     q = jnp.asarray(q)
     return _measures_along(mech, q[None], jnp.asarray(t, q.dtype)[None])[0]
 
 
 @eqx.filter_jit
-def _advance(mech, q, start, end):
-    """Return the configuration at time `end` of the motion through q at `start`, the last one reached, and its time."""
+def _follow_motion(mech, q, start, end):
+    """Return q at time `end` of the motion through q at `start`, the last q that was reached, and its time."""
     phi = constraints_without_spin(mech, q, start).constant_phi
     space = mech.layout
     matrix = jacobian(phi, space, q, start)
@@ -213,9 +214,9 @@ def _advance(mech, q, start, end):
 
 
 def _configuration_at(mech, motion, grid, k, t):
-    """Return the configuration at time t, followed from time k of the grid."""
+    """Return the configuration (n,) at the time t, with the motion followed from time k of the grid."""
     q = motion.q[k]
-    return _advance(mech, q, jnp.asarray(grid[k], q.dtype), jnp.asarray(t, q.dtype))[0]
+    return _follow_motion(mech, q, jnp.asarray(grid[k], q.dtype), jnp.asarray(t, q.dtype))[0]
 
 
 def _locate_crossing(mech, motion, grid, a, b):
@@ -225,6 +226,7 @@ def _locate_crossing(mech, motion, grid, a, b):
     """
 
     def determinant(t, k):
+        """Return det Φ_q at the time t, with the motion followed from time k of the grid."""
         return _measures(mech, _configuration_at(mech, motion, grid, k, t), t).determinant
 
     low, high = (grid[a], determinant(grid[a], a)), (grid[b], determinant(grid[b], b))
@@ -259,6 +261,7 @@ def _locate_touching(mech, motion, grid, k):
     ratio = (np.sqrt(5) - 1) / 2
 
     def smallest(t):
+        """Return the smallest singular value of Φ_q at the time t, relative to the largest."""
         near = k - 1 if abs(t - grid[k - 1]) < abs(t - grid[k + 1]) else k + 1
         return _measures(mech, _configuration_at(mech, motion, grid, near, t), t).smallest
 
@@ -287,6 +290,7 @@ def _fold_system(mech, q, u, t, direction):
     space, m = mech.layout, mech.layout.m
 
     def gaps(x):
+        """Return Φ, Φ_q u and cᵀu − 1 after changes x of q, u and t."""
         q1, u1, t1 = space.retract(q, x[:m]), u + x[m : 2 * m], t + x[2 * m]
         phi = constraints_without_spin(mech, q1, t1).phi
         value, along_u = jax.jvp(lambda q: phi(q, t1), (q1,), (space.rate(q1, u1),))
@@ -296,6 +300,7 @@ def _fold_system(mech, q, u, t, direction):
     return gaps(zero), jax.jacfwd(gaps)(zero)
 
 
+# `_fold_system`, compiled.
 _fold_equations = eqx.filter_jit(ProgramWithFallback(_fold_system))
 
 
@@ -306,7 +311,7 @@ def _end_of_motion(mech, motion, grid, reached):
     """
     q = motion.q[reached - 1]
     start, end = (jnp.asarray(grid[k], q.dtype) for k in (reached - 1, reached))
-    _, q, t = _advance(mech, q, start, end)
+    _, q, t = _follow_motion(mech, q, start, end)
     null = jnp.asarray(_measures(mech, q, t).null, q.dtype)
     m, u, last_t = mech.layout.m, null, float(t)
     for _ in range(MAX_FOLD_STEPS):

@@ -49,9 +49,11 @@ class Projection(AbstractClosure):
     iterations: int = eqx.field(static=True, default=3)
 
     def accelerations(self, scaled, motion, q, v, t, h):
+        """Return v̇ (m,) of the equations, unchanged by the closure."""
         return scaled.equations.accelerations(q, v, t, floor=motion.floor)[0]
 
     def close(self, scaled, motion, q, v, t, h):
+        """Return the `Motion` with q and v projected onto the constraints, and True if Newton's method closed them."""
         # All three use the matrices of the predicted q. It differs from the closed one by the error of a step, and so do
         # the remaining velocity gap and v̇, relative to their sizes. The order of the method does not change, and one
         # factorisation serves all three.
@@ -62,6 +64,7 @@ class Projection(AbstractClosure):
         return Motion.of(equations, q, v, t, floor, reached=closed.q), scaled.is_closed(closed)
 
     def glide(self, scaled, motion, v, t, h):
+        """Return the `Motion` after a step with velocity v, projected as in RATTLE, and True if it is closed."""
         equations, floor = scaled.equations, motion.end_floor
         closed, v = equations.glide(motion, v, t, h, self.iterations)
         return Motion.of(equations, closed.q, v, t + h, floor), scaled.is_closed(closed)
@@ -87,6 +90,7 @@ class Baumgarte(AbstractClosure):
     beta: float = eqx.field(static=True, default=20.0)
 
     def accelerations(self, scaled, motion, q, v, t, h):
+        """Return v̇ (m,) with −2α Φ̇ − β² Φ added to γ."""
         equations = scaled.equations
         return equations.accelerations(q, v, t, self._correction(equations, q, v, t), motion.floor)[0]
 
@@ -95,6 +99,7 @@ class Baumgarte(AbstractClosure):
         return -2 * self.alpha * equations.velocity_gap(q, v, t) - self.beta**2 * equations.residual(q, t)
 
     def close(self, scaled, motion, q, v, t, h):
+        """Return the `Motion` at the predicted q and v, unchanged, and True."""
         # Φ is never closed here: rows that do not count at the start of the simulation never count.
         correction = self._correction(scaled.equations, q, v, t)
         given, solved = scaled.equations.with_reactive_forces(q, v, t, correction, motion.floor)
@@ -102,4 +107,5 @@ class Baumgarte(AbstractClosure):
         return Motion(q, v, a, motion.kept, solved), jnp.asarray(True)
 
     def glide(self, scaled, motion, v, t, h):
+        """Return the `Motion` after a displacement h v, and True."""
         return self.close(scaled, motion, scaled.equations.space.retract(motion.q, h * v), v, t + h, h)

@@ -14,15 +14,21 @@ from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.light import holding_elements
 from jaxmbs.system.mechanism import Mechanism
 
-# A body is free to move if its share of the directions without inertia, vectors of unit length, is larger than this.
+# A motion is undetermined if the share of a massless body in the directions without inertia, vectors of unit length, is
+# larger than this.
 MIN_FREE_SHARE = 1e-2
-# Bodies without mass are named in a message if their share is larger than this fraction of the largest one.
+# A message names massless bodies whose share is larger than this fraction of the largest share.
 MIN_SHARE_RATIO = 0.3
-# Bodies held by at least this many elements, such as a rod between two balls, may spin about their own axis.
-MIN_HOLDING_ELEMENTS = 2
-# A free direction, of unit length, is a spin if its rotations contribute more than this.
+# A massless body held by at least this many elements, such as a rod between two balls, may spin about its own axis.
+MIN_ELEMENTS_ON_SPINNING_BODY = 2
+# Such a body spins only if its own elements leave it fewer free directions than this, so one at most.
+MAX_FREE_DIRECTIONS_OF_SPIN = 1.5
+# A body of little mass can only be light if at least this many elements act on it, as in `light_bodies`.
+MIN_ELEMENTS_ON_LIGHT_BODY = 2
+# A free direction of a massless body, of unit length, is a spin if its rotations contribute more than this.
 MIN_SPIN_SHARE = 1e-3
-# Ratio of masses, as a power of the rounding unit, down to which traced masses give accurate results.
+# With traced masses the status is SINGULAR if one is below the largest times the rounding unit to this power: results
+# would not be accurate.
 TRACED_MASS_POWER = 1 / 2
 
 
@@ -33,8 +39,9 @@ def weightless_bodies(mech: Mechanism) -> list[str]:
 
 @jax.jit
 def free_shares(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
-    """Return for each of `weightless_bodies` its share of the directions x of unit length with M x = 0 and Φ_q x = 0.
+    """Return for each of `weightless_bodies` its share of the directions x with M x = 0 and Φ_q x = 0.
 
+    The share is the sum of its squared entries in an orthonormal basis of these directions, in units of the mechanism.
     The spin of a body about its own axis, such as that of a rod between two balls, does not count.
     """
     slices, holding = mech.layout.velocity_slices, holding_elements(mech)
@@ -44,10 +51,10 @@ def free_shares(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
     for name in weightless_bodies(mech):
         own = slices[name]
         part = jnp.trace(free[own, own])
-        if holding[name] >= MIN_HOLDING_ELEMENTS:
+        if holding[name] >= MIN_ELEMENTS_ON_SPINNING_BODY:
             alone = null_part(matrix[own, own], jnp.eye(own.stop - own.start, dtype=matrix.dtype))
             turning = jnp.trace(alone[mech.layout.angular[own]][:, mech.layout.angular[own]])
-            spins = (jnp.trace(alone) < MIN_HOLDING_ELEMENTS - 0.5) & (turning > MIN_SPIN_SHARE)
+            spins = (jnp.trace(alone) < MAX_FREE_DIRECTIONS_OF_SPIN) & (turning > MIN_SPIN_SHARE)
             part = part - jnp.where(spins, jnp.trace(alone), 0)
         found.append(part)
     return jnp.stack(found)
@@ -68,10 +75,12 @@ def _matrix(mech: Mechanism, q, t):
 
 @jax.jit
 def has_unknown_light_body(mech: Mechanism) -> Bool[Array, ""]:
-    """Return True if a body is not in `Mechanism.light`, because its mass was not known, but should be."""
+    """Return True if a body is so light that it should be in `Mechanism.light`, but is not, as its mass was traced."""
     holding, light = holding_elements(mech), mech.light
     masses = {name: jnp.asarray(body.mass) for name, body in mech.bodies.items() if not body.massless[0]}
-    others = [mass for name, mass in masses.items() if holding[name] >= MIN_HOLDING_ELEMENTS and name not in light]
+    others = [
+        mass for name, mass in masses.items() if holding[name] >= MIN_ELEMENTS_ON_LIGHT_BODY and name not in light
+    ]
     if not others:
         return jnp.asarray(False)
     limit = jnp.finfo(mech.dtype).eps ** TRACED_MASS_POWER * jnp.max(jnp.stack(list(masses.values())))
@@ -79,7 +88,7 @@ def has_unknown_light_body(mech: Mechanism) -> Bool[Array, ""]:
 
 
 def status_by_masses(status, mech: Mechanism, q, t, *, masses_known: bool):
-    """Return the status, SINGULAR if the masses do not determine the motion, or differ so much that rounding spoils it."""
+    """Return `status`, or SINGULAR if masses do not determine the motion, or differ so much that rounding spoils it."""
     singular = jnp.asarray(int(Status.SINGULAR), status.dtype)
     if weightless_bodies(mech):
         free = jnp.any(free_shares(mech, q, t) > MIN_FREE_SHARE)
@@ -91,7 +100,7 @@ def status_by_masses(status, mech: Mechanism, q, t, *, masses_known: bool):
 
 
 def are_masses_known(mech: Mechanism) -> bool:
-    """Return True if all masses are known, so that `Mechanism.light` takes them into account."""
+    """Return True if no body has a traced mass, so that `Mechanism.light` is right."""
     return all(is_concrete(body.mass) for body in mech.bodies.values())
 
 

@@ -33,6 +33,7 @@ class ForceElements(AbstractNamed):
     kind = "force"
 
     def __getitem__(self, name: str) -> ForceElement:
+        """Return the `ForceElement` of a force; an unknown name raises `KeyError`."""
         return self.named(name)
 
 
@@ -59,12 +60,12 @@ def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
 
 @eqx.filter_jit
 def _force_elements(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
-    """Return the force elements at times with any leading axes."""
+    """Return the `ForceElement` of each force, by name, at times with any leading axes."""
     return vmap_axes(partial(ProgramWithFallback(_force_elements_at), mech), jnp.ndim(t))(t, q, v, states)
 
 
 def _force_elements_at(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
-    """Return the force elements at one time."""
+    """Return the `ForceElement` of each force, by name, at one time."""
     mech = with_states(mech, states)
     # The forces do not depend on the formulation.
     mech = Augmented().equations(mech).with_reactive_forces(q, v, t)[0].mech

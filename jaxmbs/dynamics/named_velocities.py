@@ -9,11 +9,11 @@ from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, velocity_rhs
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of velocities that a message lists.
+# Most velocities that a message lists; it gives the number of the others.
 MAX_LISTED = 3
-# Singular values below this fraction of the largest, or of 1, count as zero.
+# Singular values of the scaled Φ_q count as zero below this fraction of the largest, or below this value itself.
 MAX_ZERO_SINGULAR_VALUE = 1e-8
-# Tolerance of the rank of rows of free directions.
+# Named velocities count as dependent if a singular value of their rows in the free directions is below this.
 RANK_TOLERANCE = 1e-6
 
 
@@ -53,18 +53,19 @@ def contradiction(mech: Mechanism, q, t, v, named: tuple[bool, ...]) -> str | No
 
 
 def _solutions(matrix, right):
-    """Return the smallest solution of matrix x = right, and a basis of the null space, as columns."""
+    """Return the smallest x with matrix x = right, and a basis of the null space of the matrix, as columns."""
     _, singular, rotated = np.linalg.svd(matrix)
     rank = int(np.sum(singular > MAX_ZERO_SINGULAR_VALUE * max(1.0, *singular, 0.0)))
     return np.linalg.lstsq(matrix, right, rcond=MAX_ZERO_SINGULAR_VALUE)[0], rotated[rank:].T
 
 
 def _rank(rows) -> int:
+    """Return the rank of some rows of free directions; 0 for no rows."""
     return int(np.linalg.matrix_rank(rows, tol=RANK_TOLERANCE)) if rows.size else 0
 
 
 def _join(parts) -> str:
-    """Return a text of the first parts, and the number of the others."""
+    """Return the first texts joined by "and", then the number of the others."""
     parts = list(parts)
     more = [f"{len(parts) - MAX_LISTED} more"] if len(parts) > MAX_LISTED else []
     return " and ".join([*parts[:MAX_LISTED], *more])

@@ -13,13 +13,13 @@ from jaxmbs.formulations.stateful import state_names
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
-# Kinds of names of quantities, for messages.
+# Kinds of names that `quantity` accepts, with examples, for its messages.
 QUANTITIES = (
     "a coordinate such as piston.x, velocity.piston.x, acceleration.piston.x, point(rod,0.3,0).x, effort of a driver "
     "(motor.effort), force or torque of a joint (B.force), state of a force (motor.current), energy.total, energy.kinetic, "
     "energy.potential"
 )
-# Name of a coordinate of a point: body, coordinates in its frame, axis.
+# Name of a coordinate of a point, as in "point(rod,0.3,0).x": body, coordinates in its frame, axis of the ground frame.
 POINT = re.compile(r"point\(([^,()]+)((?:,[^,()]+)*)\)\.([xyz])")
 
 
@@ -31,12 +31,12 @@ class MotionWithReactions:
 
     @cached_property
     def reactions(self) -> Reactions:
-        """Reactions of all joints and drivers."""
+        """Reactions of all joints and drivers along the motion."""
         return reactions(self.mech, self.motion)
 
 
 def is_driven(model: Mechanism) -> bool:
-    """Return True if drivers determine the motion."""
+    """Return True if the mechanism has drivers and at least as many equations as velocities."""
     return bool(model.drivers) and len(model.layout.row_owners) >= model.layout.m
 
 
@@ -74,7 +74,7 @@ def quantity(model: Mechanism, name: str) -> Callable[[MotionWithReactions], jnp
 def _point_coordinate(
     model, name: str, body: str, coordinates: str, axis: str
 ) -> Callable[[MotionWithReactions], jnp.ndarray]:
-    """Return the function that computes a coordinate (T,) of a point of a body."""
+    """Return the function of a motion that gives one coordinate (T,) of a body's point in the ground frame."""
     if body not in model.bodies:
         raise ValueError(f"{name!r}: there is no body {body!r}; there are {', '.join(model.bodies)}")
     dimension = model.bodies[body].dimension
@@ -89,14 +89,14 @@ def _point_coordinate(
 
 
 def _single_effort(name: str, effort):
-    """Return an effort that is one number at each time, (T,)."""
+    """Return an effort of one number at each time, (T,), or raise `ValueError` if there is none, or several."""
     if effort is None or effort.size != len(effort):
         raise ValueError(f"{name!r}: this driver has no effort, or several; record its force or its torque")
     return effort.reshape(-1)
 
 
 def _magnitude(x):
-    """Return the lengths of vectors, or the absolute values of numbers; the derivative is zero at zero."""
+    """Return the lengths of vectors (T, d), or absolute values of numbers (T,); at zero the derivative is zero."""
     if x.ndim == 1:
         return jnp.abs(x)
     square = jnp.sum(x * x, axis=-1)

@@ -25,10 +25,11 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
 
-# A contact counts as pulling if its force holds the bodies together and is larger than this, relative to the largest force
-# in any joint.
+# A contact counts as pulling if its force holds the bodies together by more than this fraction of the largest force in
+# any joint.
 MIN_PULL_RATIO = 1e-9
-# A multiplier is not unique if its component in the null space of the constraint forces is larger than this.
+# A reaction is not unique if a component of its multipliers in the null space of Φ_qᵀ, from vectors with entries near
+# 1, is larger than this.
 MIN_NULL_COMPONENT = 1e-4
 
 
@@ -91,9 +92,10 @@ class AbstractWrench(eqx.Module):
 
 @partial(jax.jit, static_argnums=0)
 def _about(body_type, point, *motion):
-    """Return force and torque about a point of a body, along a motion."""
+    """Return force and torque along a motion about a point of one body, with components in the frame of another."""
 
     def at_one_time(of_body, of_frame, force, torque, place):
+        """Return force and torque about the point at one time."""
         pose, frame = body_type.pose(of_body), body_type.pose(of_frame)
         torque = torque + pose.moment(place - pose.point(point), force)
         return frame.components(force), frame.components(torque) if torque.ndim else torque
@@ -199,6 +201,11 @@ class Reactions(AbstractNamed):
     kind = "constraint or driver"
 
     def __getitem__(self, name):
+        """Return the `Reaction` with a name, or for a tuple of names the sum of their forces on one body as a `Wrench`.
+
+        Raises:
+            ValueError: the elements are not all between the same two bodies.
+        """
         if not isinstance(name, tuple) or not name:
             return self.named(name)
         parts, first = {part: self[part] for part in name}, self[name[0]]
@@ -225,7 +232,7 @@ class Reactions(AbstractNamed):
 
 
 def _sum(parts: list[Reaction], body: str, place) -> Wrench:
-    """Return the sum of some reactions on a body, about a place."""
+    """Return the sum of some reactions on a body as a `Wrench` about a place (T, d) in the ground frame."""
     layout, q = parts[0].layout, parts[0].q
     loads = [(r.force, r.torque, r.place) if body == r.j else (-r.force, r.counter_torque, r.place) for r in parts]
     force, torque = _resultant(layout.bodies[0][1], place, loads)
@@ -237,6 +244,7 @@ def _resultant(body_type, place, loads):
     """Return force and torque about a place of loads (force, torque, its place), along a motion."""
 
     def at_one_time(place, loads):
+        """Return the sum of the loads about the place at one time."""
         moment = body_type.pose(body_type.ground(place.dtype)).moment
         return sum(f for f, *_ in loads), sum(torque + moment(at - place, f) for f, torque, at in loads)
 
@@ -282,7 +290,7 @@ def _reactions(mech: Mechanism, t, q, v, a, states, formulation: AbstractFormula
 
 
 def _reactions_at(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, dict]:
-    """Return `_reactions` at one time."""
+    """Return the fields of `Reaction` that depend on the state, by element name, at one time."""
     # The states of forces are known numbers here: the equations do not need their rates.
     mech = measure_marks(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
@@ -327,12 +335,13 @@ def _contact(mech: Mechanism, name: str, element, poses, q, force, least) -> dic
 
 
 def _efforts(mech: Mechanism, name: str, element, q, t, multipliers) -> Array | None:
-    """Return −λᵀ ∂Φ/∂C for each motion C of an element, its work for a unit of the motion; None without motions."""
+    """Return −λᵀ ∂Φ/∂C for each motion C of an element: its effort, the work for a unit of C. None without motions."""
     motions = element.motions
     if not motions:
         return None
 
     def residual(changes):
+        """Return Φ of the element with `changes` added to its motions."""
         moved = [Function(lambda t, c=c, d=d: c(t) + d) for c, d in zip(motions, changes, strict=True)]
         return residual_of(mech, name, element.with_motions(moved), q, t)
 
@@ -344,7 +353,7 @@ def _efforts(mech: Mechanism, name: str, element, q, t, multipliers) -> Array | 
 
 
 def _load(mech: Mechanism, element, poses, generalized) -> dict[str, Array]:
-    """Return force, place, torque and counter-torque of generalized constraint forces.
+    """Return force, torque and place on body j, and counter_torque on body i, of generalized constraint forces (m,).
 
     If a body is the ground, which has no velocities, the force on it is the opposite of that on the other body.
     """
@@ -353,6 +362,7 @@ def _load(mech: Mechanism, element, poses, generalized) -> dict[str, Array]:
     place = j.point(getattr(element, "point_j", getattr(element, "point", origin)))
 
     def on(body, pose):
+        """Return the force on a body, and its torque about `place`."""
         force, torque = pose.load(generalized[slices[body]], origin)
         return force, torque + pose.moment(pose.r - place, force)
 

@@ -36,16 +36,18 @@ from jaxmbs.system.inputs import motion_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 from jaxmbs.system.trajectory import Trajectory
 
-# A simulation without a given step takes at least this many steps in all.
+# Without a given step, intervals between outputs are divided so that the whole simulation takes at least this many
+# steps.
 MIN_DEFAULT_STEPS = 4000
-# From this many steps per output on, the cost of the output no longer matters.
+# With at least this many steps per output, outputs are compiled as if computed once, since their cost no longer
+# matters.
 MIN_STEPS_PER_RARE_OUTPUT = 8
 # A traced start is assembled in mechanisms with at most this many velocities: compiling the search for more takes ten
-# seconds and longer. With more velocities it is closed by Newton's method in the metric of the mass matrix.
+# seconds and longer. With more velocities Newton's method closes the start in the metric of the mass matrix.
 MAX_SEARCHED_VELOCITIES = 24
-# If output times are uneven, the grid of steps has at most this many boundaries per output time.
+# For uneven output times, the grid of steps has at most this many boundaries per output time on the average.
 MAX_BOUNDARIES_PER_OUTPUT = 8
-# An interval may exceed a whole number of steps by this fraction of itself, so that rounding of times costs no step.
+# An interval may exceed a whole number of steps by this fraction of its length without getting one more step.
 TIME_ROUNDING = 1e-9
 
 
@@ -198,7 +200,7 @@ def _simulation(
 
 
 def _initial_values(mech: Mechanism, q, v0, times, tolerance: float) -> _InitialValues:
-    """Assemble the mechanism at the first time, unless it is known to be assembled."""
+    """Return q assembled at the first time, unless it is assembled already or traced and large, and v from v0."""
     v, named = mech.velocities(v0), mech.named_velocities(v0)
     dtype = jnp.result_type(q, v)
     q, v, t = q.astype(dtype), v.astype(dtype), times[0].astype(dtype)
@@ -223,7 +225,7 @@ def _check_named(mech: Mechanism, t, start: _InitialValues, named: tuple[bool, .
 
 
 def _grid(times, step, method) -> Grid:
-    """Return the grid of boundaries and steps for output times, with no step longer than `step`."""
+    """Return the `Grid` for output times, with steps no longer than `step`; None for `MIN_DEFAULT_STEPS` in all."""
     known = all(map(is_concrete, jax.tree.leaves(times)))
     count = np.shape(times)[0] if known else jnp.shape(jnp.asarray(times))[0]
     if known and np.all(np.isfinite(times)):
@@ -311,7 +313,7 @@ def _simulate(
         return x, u, status, scales, jax.lax.stop_gradient(initial)
 
     def output(setup, t, x, u, status, initial_status, initial):
-        """Return the arrays of a `Trajectory` at one time."""
+        """Return q, v, v̇, status, λ, energies and states of forces at one time."""
         equations = setup.scaled_equations.equations
         mech, equations = equations.mech, equations.with_reactive_forces(x, u, t)[0]
         rates, *_ = equations.accelerations(x, u, t)

@@ -32,17 +32,21 @@ class Gravity(AbstractForce):
 
     @property
     def uniform(self):
+        """g, which every mass gets as acceleration."""
         return self.acceleration
 
     def generalized(self, state):
+        """Return the weights m g at the centres of mass of all bodies as a generalized force (m,)."""
         weight = lambda name, body: state.poses[name].force_at(body.com, body.mass * self.acceleration)
         return state.generalized({name: weight(name, body) for name, body in state.bodies.items()})
 
     def potential(self, state):
+        """Return V = −Σ m gᵀ r_c."""
         lifted = lambda name, body: -body.mass * (self.acceleration @ body.centre_of_mass(state.poses[name]))
         return sum(lifted(name, body) for name, body in state.bodies.items())
 
     def check(self, dimension):
+        """Raise `ValueError` unless the acceleration has 2 components in the plane, 3 in space."""
         super().check(dimension)
         got = jnp.shape(self.acceleration)
         require(got == (dimension,), f"acceleration must have shape ({dimension},), got {got}")
@@ -72,18 +76,21 @@ class Torque(AbstractForce):
     shapes: ClassVar[dict[int, tuple[int, ...]]] = {2: (), 3: (3,)}
 
     def generalized(self, state):
+        """Return the generalized force (m,) of the torque on the body and its opposite on `reaction`."""
         on, other, torque = state.poses[self.body], state.poses[self.reaction], self._torque(state)
         return opposite(state, self.reaction, other.torque(-torque), self.body, on.torque(torque))
 
     def _torque(self, state):
-        """Return the torque on the body, in the ground frame."""
+        """Return the torque on the body: a number in the plane, a vector of the ground frame in space."""
         torque = evaluate(self.value, state, self.shapes[state.bodies[self.body].dimension], "value")
         return state.poses[self.body].direction(torque) if self.follower and torque.ndim else torque
 
     def measures(self, state):
+        """Return the torque on the body, in the ground frame."""
         return {"torque": self._torque(state)}
 
     def check(self, dimension):
+        """Raise `ValueError` for a torque on the ground, or a value of a wrong shape for this dimension."""
         require(self.body != GROUND, "a torque on the ground moves nothing")
         super().check(dimension)
         check_value(self.value, self.shapes[dimension], "value")
@@ -111,17 +118,20 @@ class PointForce(AbstractForce):
     follower: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def generalized(self, state):
+        """Return the generalized force (m,) of F at the point."""
         return state.generalized({self.body: state.poses[self.body].force_at(self.point, self._force(state))})
 
     def _force(self, state):
-        """Return F in the ground frame."""
+        """Return the force F on the body in the ground frame."""
         force = evaluate(self.value, state, self.point.shape, "value")
         return state.poses[self.body].direction(force) if self.follower else force
 
     def measures(self, state):
+        """Return the force F in the ground frame."""
         return {"force": self._force(state)}
 
     def check(self, dimension):
+        """Raise `ValueError` for a point or a value of a wrong shape for this dimension."""
         super().check(dimension)
         check_value(self.value, (dimension,), "value")
 
@@ -132,6 +142,7 @@ class OfCoordinates(eqx.Module):
     f: Callable
 
     def __call__(self, state):
+        """Return f(q, v, t) for the q, v and t of the state."""
         return self.f(state.q, state.v, state.t)
 
 
@@ -165,14 +176,17 @@ class UserForce(AbstractForce):
     potential_energy: Callable | None = eqx.field(default=None, converter=lambda f: as_pytree(f) if callable(f) else f)
 
     def generalized(self, state):
+        """Return f(state), or raise `ValueError` if it has another shape than v."""
         value = jnp.asarray(self.f(state), state.q.dtype)
         require(value.shape == state.v.shape, f"f must give shape {state.v.shape}, got {value.shape}")
         return value
 
     def potential(self, state):
+        """Return V(q); zero if no potential energy was given."""
         energy = 0.0 if self.potential_energy is None else self.potential_energy(state.q)
         return jnp.asarray(energy, state.q.dtype)
 
     def check(self, dimension):
+        """Raise `ValueError` if f is not a function, or a field has a wrong shape."""
         require(callable(self.f), f"f must be a function of the state, got {self.f!r}")
         super().check(dimension)

@@ -89,7 +89,7 @@ class AbstractForce(Structured):
         return {}
 
     def report(self, state: State) -> ForceElement:
-        """Return the `ForceElement` in a `state`."""
+        """Return power, potential energy and all `measures` of the force in a `state`."""
         given = {"power": self.generalized(state) @ state.v, **self.measures(state)}
         return ForceElement(potential=self.potential(state), **given)
 
@@ -100,15 +100,15 @@ class AbstractForce(Structured):
 
     @property
     def acts_on(self) -> tuple[str, ...]:
-        """Names of the bodies that it refers to."""
+        """Names of the bodies that the force is given with, "ground" included."""
         return tuple(getattr(self, name) for name in ("i", "j", "body", "reaction") if hasattr(self, name))
 
     def check_joints(self, elements: Mapping[str, AbstractConstraint]) -> None:
-        """Raise `ValueError` if the mechanism has not the joints that the force needs."""
+        """Raise `ValueError` unless the joints that the force needs are among these elements."""
         del elements
 
     def check(self, dimension: int) -> None:
-        """Raise `ValueError` if the force cannot act in a space of `dimension`."""
+        """Raise `ValueError` if arguments are missing or unusable, or their shapes do not fit the dimension, 2 or 3."""
         missing = self.needed and all(getattr(self, name) is None for name in self.needed)
         require(not missing, f"{' or '.join(', '.join(self.needed).rsplit(', ', 1))} is missing")
         check_fields(self)

@@ -71,6 +71,7 @@ class AbstractSpringDamper(AbstractForce):
     force: Any = law_field("length", "rate")
 
     def generalized(self, state):
+        """Return the generalized force (m,) of f on both bodies, along the line between the points."""
         i, j = state.poses[self.i], state.poses[self.j]
         point_i, point_j = _points(self, state)
         length, along = self._line(state)
@@ -78,17 +79,17 @@ class AbstractSpringDamper(AbstractForce):
         return opposite(state, self.i, i.force_at(point_i, force), self.j, j.force_at(point_j, -force))
 
     def _line(self, state):
-        """Return ℓ and the unit vector along the line of action."""
+        """Return ℓ and the unit vector from point_i to point_j in the ground frame; zeros if they coincide."""
         return line_of_action(state.poses[self.i], state.poses[self.j], *_points(self, state))
 
     def _rate(self, state, along):
-        """Return ℓ̇, for the unit vector along the line of action."""
+        """Return ℓ̇; `along` is the unit vector from point_i to point_j."""
         points = zip((self.i, self.j), _points(self, state), strict=True)
         v_i, v_j = (state.poses[body].velocity(point, state.velocities[body]) for body, point in points)
         return along @ (v_j - v_i)
 
     def _pull(self, state, length, along):
-        """Return f."""
+        """Return f, positive if it pulls the points together, for the length and the unit vector from i to j."""
         pull = jnp.zeros_like(length)
         if self.stiffness is not None:
             pull = pull + self.stiffness * (length - self.free_length)
@@ -104,17 +105,20 @@ class AbstractSpringDamper(AbstractForce):
         return pull
 
     def measures(self, state):
+        """Return the force f, positive if it pulls, the length ℓ and its rate; no force if the points coincide."""
         length, along = self._line(state)
         pull = jnp.where(length > 0, self._pull(state, length, along), 0)
         return {"force": pull, "length": length, "rate": self._rate(state, along)}
 
     def potential(self, state):
+        """Return ½ k (ℓ − ℓ₀)²; zero without a stiffness."""
         if self.stiffness is None:
             return jnp.zeros((), state.q.dtype)
         length, _ = self._line(state)
         return self.stiffness * (length - self.free_length) ** 2 / 2
 
     def check(self, dimension):
+        """Raise `ValueError` for wrong shapes, or an actuator that is not one number."""
         super().check(dimension)
         if self.actuator is not None:
             check_value(self.actuator, (), "actuator")
@@ -226,13 +230,14 @@ class AxialSpring(AbstractForce):
     needed: ClassVar[tuple[str, ...]] = ("stiffness", "damping", "force")
 
     def generalized(self, state):
+        """Return the generalized force (m,) of F on body j and −F on body i, both at point_j along the axis."""
         i, j = state.poses[self.i], state.poses[self.j]
         point_on_i, point_j = self._place(state)
         force = self._push(state) * i.axis(self.axis_i)
         return opposite(state, self.i, i.force_at(point_on_i, -force), self.j, j.force_at(point_j, force))
 
     def _push(self, state):
-        """Return F."""
+        """Return F, the force on body j along the axis."""
         push = jnp.zeros((), state.q.dtype)
         if self.stiffness is not None:
             push = push - self.stiffness * (self._slide(state) - self.free_length)
@@ -243,33 +248,36 @@ class AxialSpring(AbstractForce):
         return push
 
     def _place(self, state):
-        """Return point_j in the frame of body i, and in that of body j."""
+        """Return point_j in the frame of body i, and in the frame of body j."""
         i, j = state.poses[self.i], state.poses[self.j]
         _, point_j = _points(self, state)
         return i.components(j.point(point_j) - i.r), point_j
 
     def _rate(self, state):
-        """Return ṡ."""
+        """Return ṡ, the velocity of point_j relative to body i along the axis."""
         i, j = state.poses[self.i], state.poses[self.j]
         point_on_i, point_j = self._place(state)
         v_i, v_j = state.velocities[self.i], state.velocities[self.j]
         return i.axis(self.axis_i) @ (j.velocity(point_j, v_j) - i.velocity(point_on_i, v_i))
 
     def measures(self, state):
+        """Return the force F on body j along the axis, the slide s as the length, and its rate."""
         return {"force": self._push(state), "length": self._slide(state), "rate": self._rate(state)}
 
     def _slide(self, state):
-        """Return s."""
+        """Return s, the distance of point_j from point_i along the axis."""
         i, j = state.poses[self.i], state.poses[self.j]
         point_i, point_j = _points(self, state)
         return i.axis(self.axis_i) @ (j.point(point_j) - i.point(point_i))
 
     def potential(self, state):
+        """Return ½ k (s − s₀)²; zero without a stiffness."""
         if self.stiffness is None:
             return jnp.zeros((), state.q.dtype)
         return self.stiffness * (self._slide(state) - self.free_length) ** 2 / 2
 
     def check(self, dimension):
+        """Raise `ValueError` in the plane, or for an axis that is missing or has no length."""
         super().check(dimension)
         require(dimension == 3, "it exists in space only")
         require(self.axis_i is not None, "axis_i is missing")

@@ -38,7 +38,7 @@ class Along(NamedTuple):
     wraps: bool
 
     def generalized(self, effort) -> Float[Array, " m"]:
-        """Return the generalized force (m,) of an effort along the coordinate."""
+        """Return the generalized force (m,) of an effort (torque or force) along the coordinate."""
         return effort * self.push
 
     def near(self, middle) -> Float[Array, ""]:
@@ -128,6 +128,7 @@ class State(eqx.Module):
         x_i, x_j = (kind.coordinates_of(self.poses[body]) for body in (element.i, element.j))
 
         def rate_and_value(v_i, v_j):
+            """Return rate and value of the chosen coordinate for velocities of the two bodies."""
             values, rates = measure_joint(element, kind, (x_i, v_i), (x_j, v_j))
             return rates[k], values[k]
 

@@ -39,12 +39,13 @@ class AbstractTorsionSpring(AbstractForce):
     torque: Any = law_field("angle", "rate")
 
     def generalized(self, state):
+        """Return the generalized force (m,) of T on body j and −T on body i about the axis."""
         i, j = state.poses[self.i], state.poses[self.j]
         torque = self._torque(state) * i.axis(self._axes(state)[0])
         return opposite(state, self.i, i.torque(-torque), self.j, j.torque(torque))
 
     def _torque(self, state):
-        """Return T."""
+        """Return T, the torque on body j about the axis."""
         torque = jnp.zeros((), state.q.dtype)
         if self.stiffness is not None:
             torque = torque - self.stiffness * (self._angle(state) - self.free_angle)
@@ -57,11 +58,12 @@ class AbstractTorsionSpring(AbstractForce):
         return torque
 
     def _rate(self, state):
-        """Return θ̇."""
+        """Return θ̇, the angular velocity of body j relative to body i about the axis."""
         i, j = state.poses[self.i], state.poses[self.j]
         return i.spin_to(j, state.velocities[self.i], state.velocities[self.j], self._axes(state)[0])
 
     def measures(self, state):
+        """Return the torque T on body j, the angle θ of j relative to i, and its rate."""
         return {"torque": self._torque(state), "angle": self._angle(state), "rate": self._rate(state)}
 
     def _axes(self, state):
@@ -70,16 +72,18 @@ class AbstractTorsionSpring(AbstractForce):
         return axis_i, self.axis_j
 
     def potential(self, state):
+        """Return ½ k (θ − θ₀)²; zero without a stiffness."""
         if self.stiffness is None:
             return jnp.zeros((), state.q.dtype)
         return self.stiffness * (self._angle(state) - self.free_angle) ** 2 / 2
 
     def _angle(self, state):
-        """Return θ."""
+        """Return θ, the angle of body j relative to body i; within half a turn of `middle` if this is given."""
         angle = state.poses[self.i].angle_to(state.poses[self.j], *self._axes(state))
         return angle if self.middle is None else near_angle(angle, self.middle)
 
     def check(self, dimension):
+        """Raise `ValueError` for axes or a middle in the plane, an axis without length, or an unusable actuator."""
         super().check(dimension)
         require(dimension == 3 or (self.axis_i is None and self.axis_j is None), "an axis has no place in the plane")
         require(dimension == 3 or self.middle is None, "middle has no place in the plane, where turns are counted")

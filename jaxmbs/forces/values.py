@@ -32,6 +32,7 @@ class OfState(eqx.Module):
     f: Callable
 
     def __call__(self, state: State):
+        """Return f(state)."""
         return self.f(state)
 
 

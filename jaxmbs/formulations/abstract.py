@@ -28,10 +28,11 @@ from jaxmbs.numerics.space import Space
 from jaxmbs.programs import save_for_reverse
 from jaxmbs.system.mechanism import Mechanism
 
-# If masses differ much, the weight of the supporting rows is multiplied by this power of the rounding unit. It is then
-# below the largest masses, so that the motion of a light body is not lost in rounding, and above those of light bodies.
+# If masses differ much, the weight of the supporting rows is the mean mass times the rounding unit to this power. It is
+# then below the largest masses, so that the motion of a light body is not lost in rounding, and above those of light
+# bodies.
 LIGHT_WEIGHT_POWER = 1 / 4
-# Number of refinements of the derivatives of `close_position`. The matrix is that at the start of the iteration, so two
+# Number of refinements of the derivatives of `close_position` if the matrix is that at the start of its iteration: two
 # are right to the square of the first correction.
 REFINEMENTS = 2
 
@@ -79,7 +80,7 @@ class AbstractSolver(eqx.Module):
 
     @abc.abstractmethod
     def metric(self, q, t) -> Callable:
-        """Return the function x ↦ M⁻¹ x; closing with it is orthogonal to the constraints in the metric M."""
+        """Return the function x ↦ M⁻¹ x at q and t: closing with it moves q orthogonally to Φ = 0 in the metric M."""
 
     @abc.abstractmethod
     def close_velocity(self, q, v, t, floor) -> Float[Array, " m"]:
@@ -104,33 +105,34 @@ class AbstractEquations(eqx.Module):
     if TYPE_CHECKING:
 
         @property
-        def mech(self) -> Mechanism: ...
+        def mech(self) -> Mechanism:
+            """The mechanism."""
 
     own_coordinates: ClassVar[bool]
 
     @abc.abstractmethod
     def mass(self, q, t) -> Float[Array, "m m"]:
-        """Return M, symmetric, without negative eigenvalues."""
+        """Return the mass matrix M, which is symmetric without negative eigenvalues."""
 
     @abc.abstractmethod
     def force(self, q, v, t) -> Float[Array, " m"]:
-        """Return Q, the sum of all forces except constraint forces."""
+        """Return Q, the sum of all forces except constraint forces, conjugate to v."""
 
     @abc.abstractmethod
     def imbalance(self, q, v, a, t) -> Float[Array, " m"]:
-        """Return M v̇ − Q."""
+        """Return M v̇ − Q for the accelerations a = v̇; in a motion it equals Φ_qᵀλ."""
 
     @abc.abstractmethod
     def residual(self, q, t) -> Float[Array, " rows"]:
-        """Return Φ."""
+        """Return the constraint residuals Φ(q, t)."""
 
     @abc.abstractmethod
     def jacobian(self, q, t) -> Float[Array, "rows m"]:
-        """Return Φ_q."""
+        """Return Φ_q, with a column for each velocity."""
 
     @abc.abstractmethod
     def velocity_gap(self, q, v, t) -> Float[Array, " rows"]:
-        """Return Φ_q v + Φ_t."""
+        """Return Φ̇ = Φ_q v + Φ_t, zero for velocities that the constraints allow."""
 
     @property
     @abc.abstractmethod
@@ -140,22 +142,22 @@ class AbstractEquations(eqx.Module):
     @property
     @abc.abstractmethod
     def supporting_rows(self) -> np.ndarray:
-        """Indices of the rows of Φ that are added to M, which could otherwise leave a coordinate without inertia."""
+        """Indices of the rows of Φ that are added to M, for coordinates that have no inertia, or little."""
 
     @property
     @abc.abstractmethod
     def definite(self) -> bool:
-        """True if M plus the terms of the supporting rows is positive definite for all numbers."""
+        """True if M is positive definite for all numbers once the supporting rows are added."""
 
     @property
     @abc.abstractmethod
     def weight(self) -> Float[Array, ""]:
-        """Typical mass of the system, the weight of the supporting rows."""
+        """Weight of the supporting rows when they are added to M: the mean mass of the bodies that have mass."""
 
     @property
     @abc.abstractmethod
     def solver(self) -> AbstractSolver:
-        """Solver of these equations."""
+        """Solver for accelerations and closing of these equations."""
 
     @property
     @abc.abstractmethod
@@ -171,7 +173,7 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def to_bodies(self, q, v, a, t) -> tuple[Array, Array, Array]:
-        """Return coordinates (n,), velocities (m,) and accelerations (m,) of the bodies."""
+        """Return q (n,), v (m,) and v̇ (m,) of the bodies for a state (q, v) of these equations with v̇ = a."""
 
     @abc.abstractmethod
     def multipliers(self, q, v, t, a=None) -> Float[Array, " rows"]:
@@ -187,11 +189,11 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def scaling_rows(self, q, t) -> tuple[Float[Array, "rows k"], Float[Array, " k"], np.ndarray]:
-        """Return Φ_q by the coordinates that set the scales of its rows, these coordinates, and True for angles."""
+        """Return Φ_q by the coordinates that scale its rows, those coordinates (k,), and (k,) True for angles."""
 
     @abc.abstractmethod
     def pivots(self, q, t) -> Float[Array, " rows"] | None:
-        """Return the pivots of `Scales`."""
+        """Return `Scales.pivots` at q; None for coordinates of the bodies, in which nothing cancels."""
 
     @abc.abstractmethod
     def with_scales(self, scales: Scales) -> AbstractEquations:
@@ -208,17 +210,17 @@ class AbstractEquations(eqx.Module):
 
     @property
     def angular(self) -> np.ndarray:
-        """(m,), True for velocities that are rates of angles."""
+        """(m,), True for velocities that are rates of angles, False for rates of lengths."""
         return self.space.angular
 
     def scales(self, q, t) -> Scales:
-        """Return scales of gaps and pivots for this configuration and similar ones."""
+        """Return `Scales` of gaps and pivots for this configuration and similar ones."""
         rows, extent, angular = self.scaling_rows(q, t)
         length = jnp.maximum(unit_of_length(rows, extent, angular), self.mech.own_length.astype(q.dtype))
         return Scales(length, Units(angular, length).rows(rows), self.pivots(q, t))
 
     def zero_velocity(self, q) -> Float[Array, " m"]:
-        """Return v = 0, (m,)."""
+        """Return zeros (m,) for a velocity, of the type of q."""
         return jnp.zeros(self.space.m, q.dtype)
 
     def solve(self, matrix, phi_q, force, right, weights=None, floor=None, pivots=None):
@@ -248,7 +250,7 @@ class AbstractEquations(eqx.Module):
         )
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
-        """Return v̇, λ and kept; see `AbstractSolver`."""
+        """Return v̇ (m,), λ (rows,) and kept (rows,), with reactive forces; see `AbstractSolver.accelerations`."""
         return _accelerations(
             self.with_reactive_forces(q, v, t, correction, floor)[0].solver, q, v, t, correction, floor
         )
@@ -267,15 +269,15 @@ class AbstractEquations(eqx.Module):
         """Return the loads of the named joints on their bodies j, for accelerations and multipliers of these equations."""
 
     def metric(self, q, t) -> Callable:
-        """Return the function x ↦ M⁻¹ x; see `AbstractSolver`."""
+        """Return the function x ↦ M⁻¹ x at q and t."""
         return self.solver.metric(q, t)
 
     def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
-        """Return the nearest velocity with Φ_q v + Φ_t = 0; see `AbstractSolver`."""
+        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric M."""
         return self.solver.close_velocity(q, v, t, floor)
 
     def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
-        """Return configuration and velocity after a step with a given velocity; see `AbstractSolver`."""
+        """Return the closed configuration and the velocity after a step of length h with velocity v, as in RATTLE."""
         return self.solver.glide(motion, v, t, h, iterations)
 
     def close_position(
@@ -317,7 +319,7 @@ class AbstractEquations(eqx.Module):
         return Closed(self.space.retract(q, shift), shift, by_multipliers @ change, value)
 
     def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None, pivots=None) -> Float[Array, " m"]:
-        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in another metric than M."""
+        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric with this inverse."""
         phi_q = self.jacobian(q, t)
         matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T), floor, pivots)
         return v - inverse_metric(phi_q.T @ matrix.solve(self.velocity_gap(q, v, t)))
@@ -330,5 +332,5 @@ class AbstractEquations(eqx.Module):
 
 @jax.jit
 def _accelerations(solver: AbstractSolver, q, v, t, correction, floor):
-    """Return `AbstractSolver.accelerations`, traced once for all stages of a step and all programs."""
+    """Return v̇, λ and kept by `solver.accelerations`; jit traces it once for all stages of a step and all programs."""
     return solver.accelerations(q, v, t, correction, floor)

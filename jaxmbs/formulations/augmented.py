@@ -21,11 +21,11 @@ from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.equations import applied_forces, masses, residuals, velocity_forces
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of proximal steps by which vectors are projected onto a null space, and multipliers computed from a motion.
+# Number of proximal steps in the projection of vectors onto a null space, and from zero to the multipliers of a motion.
 PROXIMAL_STEPS = 5
-# Number of steps that remove the error in the balance of forces from multipliers that are nearly right.
+# Number of proximal steps that balance forces in `balance_multipliers`, from multipliers that are nearly right.
 BALANCING_STEPS = 2
-# Residuals traced once for all equations of motion that use them.
+# Φ as a function of (mech, q, t) that jit traces once for all equations of motion that use it.
 _residuals = jax.jit(residuals)
 
 
@@ -34,11 +34,11 @@ class AbstractFormulation(eqx.Module):
 
     @abc.abstractmethod
     def equations(self, mech: Mechanism) -> AbstractEquations:
-        """Return the equations that `simulate` solves."""
+        """Return the equations of the mechanism that `simulate` solves in these coordinates."""
 
     @abc.abstractmethod
     def unknowns(self, mech: Mechanism) -> AbstractUnknowns:
-        """Return the coordinates and velocities in which users see the equations."""
+        """Return the coordinates x and velocities u that users see in `EquationsOfMotion`."""
 
     def of(self, mech: Mechanism) -> EquationsOfMotion:
         """Return the equations of motion of `mech` in these coordinates: names, conversions, M, Q, Φ, Φ_x, ν and γ."""
@@ -58,9 +58,11 @@ class Augmented(AbstractFormulation):
     """
 
     def equations(self, mech):
+        """Return the equations in q and v of the bodies."""
         return CartesianEquations(mech)
 
     def unknowns(self, mech):
+        """Return the unknowns q and v of the bodies."""
         return CartesianUnknowns()
 
 
@@ -69,21 +71,27 @@ class CartesianUnknowns(AbstractUnknowns):
     """The unknowns of `Augmented`: q and v of the bodies."""
 
     def names(self, mech):
+        """Return the names of q, such as "crank.x"."""
         return mech.layout.coordinates
 
     def velocity_names(self, mech):
+        """Return the names of v, such as "crank.x" or "rod.wx"."""
         return mech.layout.velocities
 
     def coordinates(self, mech, q, t):
+        """Return q unchanged."""
         return q
 
     def velocities(self, mech, q, v, t):
+        """Return v unchanged."""
         return v
 
     def configuration(self, mech, x, t, near):
+        """Return q with Euler parameters of unit length."""
         return mech.layout.normalised(x)
 
     def equations_at(self, mech, x, t, near):
+        """Return the equations, and q with Euler parameters of unit length."""
         return CartesianEquations(mech), mech.layout.normalised(x)
 
 
@@ -94,24 +102,30 @@ class CartesianEquations(AbstractDenseEquations):
     own_coordinates: ClassVar[bool] = False
 
     def mass(self, q, t):
+        """Return the mass matrix M(q) of all bodies."""
         return masses(self.mech, q)
 
     def force(self, q, v, t):
+        """Return applied forces, gyroscopic and centrifugal forces, (m,)."""
         return applied_forces(self.mech, q, v, t) + velocity_forces(self.mech, q, v)
 
     def residual(self, q, t):
+        """Return Φ of all constraints, then of the drivers."""
         return _residuals(self.mech, q, t)
 
     @property
     def space(self):
+        """Layout of the mechanism, the space of its configurations."""
         return self.mech.layout
 
     @property
     def definite(self):
+        """True if no body is light."""
         return not self.mech.light
 
     @property
     def supporting_rows(self):
+        """Indices of the rows of elements that have extra coordinates or act on a light body."""
         mech, light = self.mech, self.mech.light
         elements = {**mech.constraints, **mech.drivers}
         chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
@@ -120,6 +134,7 @@ class CartesianEquations(AbstractDenseEquations):
 
     @property
     def weight(self):
+        """Mean mass of the bodies that have mass; without any the mean inertia, and 1 if there is none either."""
         bodies = list(self.mech.bodies.values())
         # If no body has mass, take the inertia of the rotors, with a lever arm of 1; without any inertia, take 1.
         sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
@@ -128,19 +143,24 @@ class CartesianEquations(AbstractDenseEquations):
 
     @property
     def from_allowed(self):
+        """False: any velocities are taken."""
         return False
 
     def from_bodies(self, q, v, t):
+        """Return the arguments unchanged, except for the time: they are those of the bodies."""
         return q, v
 
     def to_bodies(self, q, v, a, t):
+        """Return the arguments unchanged, except for the time: they are those of the bodies."""
         return q, v, a
 
     def loads(self, joints, q, v, t, a, multipliers):
+        """Return the loads of the named joints on their bodies j; from λ of smallest norm if it may not be unique."""
         rows = self.multipliers(q, v, t) if may_be_redundant(self.mech) else multipliers
         return loads_of(self.mech, joints, q, v, t, rows)
 
     def multipliers(self, q, v, t, a=None):
+        """Return λ in a state of motion; if it is not unique, that of smallest norm in units of the mechanism."""
         found = self.accelerations(q, v, t)[1]
         _, sizes, rows = self._in_units(q, t)
         gram = rows @ rows.T
@@ -149,14 +169,14 @@ class CartesianEquations(AbstractDenseEquations):
 
     def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
         """Return λ with Φ_qᵀλ = M v̇ − Q for a motion with accelerations a; if not unique, the λ of `multipliers`."""
-        return self._improved(None, q, v, a, t, PROXIMAL_STEPS)
+        return self._improve_multipliers(None, q, v, a, t, PROXIMAL_STEPS)
 
     def balance_multipliers(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
         """Correct approximate multipliers so that Φ_qᵀλ = M v̇ − Q for a motion with accelerations a."""
-        return self._improved(multipliers, q, v, a, t, BALANCING_STEPS)
+        return self._improve_multipliers(multipliers, q, v, a, t, BALANCING_STEPS)
 
-    def _improved(self, multipliers, q, v, a, t, steps: int):
-        """Return multipliers after some steps towards Φ_qᵀλ = M v̇ − Q, from given ones or from zero for None."""
+    def _improve_multipliers(self, multipliers, q, v, a, t, steps: int):
+        """Return multipliers after proximal steps towards Φ_qᵀλ = M v̇ − Q, from given ones, or from zero for None."""
         units, sizes, rows = self._in_units(q, t)
         force = self.imbalance(q, v, a, t) * units
         _, solve = _regularised(rows @ rows.T)
@@ -187,7 +207,7 @@ def _regularised(gram):
 
 
 def null_part(gram, x):
-    """Return the part of x in the null space of a symmetric semidefinite matrix: (δ (gram + δ I)⁻¹)ᵏ x."""
+    """Return the part of x in the null space of a symmetric semidefinite matrix `gram`, by proximal steps."""
     delta, solve = _regularised(gram)
     for _ in range(PROXIMAL_STEPS):
         x = delta * solve(x)

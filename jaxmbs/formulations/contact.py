@@ -10,7 +10,7 @@ from jaxmbs.formulations.abstract import AbstractEquations
 
 
 def with_step(equations: AbstractEquations, h: Float[Array, ""]) -> AbstractEquations:
-    """Return the equations with their contact forces smoothed for steps of length h; unchanged if there are no contacts."""
+    """Return the equations with contact forces smoothed for steps of length h; unchanged without contacts."""
     forces = equations.mech.forces.items()
     names = [name for name, force in forces if isinstance(force, AbstractContactForce) and force.touching]
     if not names:

@@ -37,7 +37,7 @@ from jaxmbs.system.trajectory import Trajectory
 
 
 def _names(names: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return a single name, several, or None as a tuple."""
+    """Return one name, several names, or None as a tuple of names."""
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
@@ -75,12 +75,14 @@ class Kane(AbstractFormulation):
     euler_parameters: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names, kw_only=True)
 
     def equations(self, mech):
+        """Return the equations in the unknown relative coordinates of the tree."""
         tree = spanning_tree(mech, base=self.base, cut=self.cut)
         kinds = self._kinds(mech, tree)
         space = spaces.space_of(mech, tree, any_angle=True, forms=forms_with_drivers(mech, tree, kinds))
         return JointEquations(spaces.joint_tree(mech, space))
 
     def unknowns(self, mech):
+        """Return the 6N relative coordinates, 3N in the plane, in Kamman's order."""
         return _unknowns(mech, self.base, self.cut)
 
     def _kinds(self, mech: Mechanism, tree: Tree) -> list[str]:
@@ -261,7 +263,7 @@ def joint_moment(angles: ArrayLike, multipliers: ArrayLike) -> JointMoment:
 
 
 def _unknowns(mech: Mechanism, base, cut) -> JointUnknowns:
-    """Return the 6N coordinates in the order of Kamman (1)."""
+    """Return the 6N relative coordinates, 3N in the plane, as unknowns in the order of Kamman (1)."""
     tree = spanning_tree(mech, base=base, cut=cut)
     forms = (Form(FREE_BY_ANGLES),) * len(tree.bodies)
     space = spaces.space_of(mech, tree, any_angle=False, forms=forms)
@@ -290,7 +292,7 @@ def _as_arrays(mech: Mechanism, unknowns: JointUnknowns, x, y) -> tuple[Array, A
 
 
 def _partial_velocities(unknowns: JointUnknowns, mech, x, y):
-    """Return `partial_velocities` as array code."""
+    """Return the `PartialVelocities` of each body by name, as array code."""
     space, order = unknowns.space, np.array(unknowns.order)
     tree, slices, back = spaces.joint_tree(mech, space), mech.layout.velocity_slices, np.argsort(order)
 
@@ -312,7 +314,7 @@ def _partial_velocities(unknowns: JointUnknowns, mech, x, y):
 
 
 def _multipliers(unknowns: JointUnknowns, mech, t, q, v, a):
-    """Return `kane_multipliers` at one time as array code."""
+    """Return [A]{ẏ} − {f} at one time, in the order of the unknowns, as array code."""
     tree = spaces.joint_tree(mech, unknowns.space)
     by_speeds = spaces.transformation(tree, spaces.measure_coordinates(tree, q))[:, np.array(unknowns.order)]
     return by_speeds.T @ CartesianEquations(mech).imbalance(q, v, a, t)

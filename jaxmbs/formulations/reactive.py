@@ -22,14 +22,16 @@ from jaxmbs.system.equations import residual_of, state_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import blocks
 
-# Newton steps at most; three or four are enough unless there is hardly any pressure in a joint.
+# Largest number of Newton steps for the sizes of reactive forces. Three or four are enough unless there is hardly any
+# pressure in a joint.
 MAX_NEWTON_STEPS = 20
-# The iteration ends after a step smaller than this, relative to the largest size; the next one would be rounding.
+# Newton's method for these sizes ends after a step smaller than this, relative to the largest size, in float64, or than
+# its square root in float32: the next step would be rounding.
 LAST_STEP = 1e-9
 
 
 def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
-    """Return the forces whose sizes are not known yet, by name."""
+    """Return the forces that depend on accelerations or reactions and whose sizes are not known yet, by name."""
     forces = mech.forces.items()
     return {n: f for n, f in forces if isinstance(f, AbstractReactiveForce) and f.reactive and f.size is None}
 
@@ -79,13 +81,13 @@ def load_of_wrench(element, poses, body: str, point, wrench) -> Load:
 
 
 def with_sizes(equations, names: list[str], sizes: Float[Array, " k"]):
-    """Return equations in which the forces of these names have these sizes."""
+    """Return equations in which the forces of these names have these sizes, in the same order."""
     sizes_of = lambda equations: [equations.mech.forces[name].size for name in names]
     return eqx.tree_at(sizes_of, equations, list(sizes), is_leaf=lambda x: x is None)
 
 
 def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
-    """Return the results of `AbstractEquations.with_reactive_forces`."""
+    """Return equations with the sizes of reactive forces, and True if the sizes converged; None without such forces."""
     forces = reactive_forces(equations.mech)
     if not forces:
         return equations, None
@@ -94,7 +96,7 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
     state = state_of(equations.mech, q_bodies, v_bodies, t)
 
     def size_inputs(sizes):
-        """Return the inputs of the size of each force, for these sizes, twice."""
+        """Return the inputs of each force's size, by name, for given sizes; twice, as result and as auxiliary value."""
         given = with_sizes(equations, names, sizes)
         a, multipliers, _ = given.solver.accelerations(q, v, t, correction, floor)
         of_bodies = given.to_bodies(q, v, a, t)[2]
@@ -108,26 +110,29 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
     affine = lambda sizes: {name: at_zero[name] + by_size[name] @ sizes for name in names}
 
     def gap(sizes):
+        """Return sizes − f(s₀ + S sizes), (k,), zero in the solution."""
         inputs = affine(sizes)
         return sizes - jnp.stack([force.size_from(state, inputs[name]) for name, force in forces.items()])
 
     def factors(sizes):
-        """Factor the derivative of the gap."""
+        """Return the LU factors of the derivative of the gap at these sizes."""
         inputs = affine(sizes)
         slopes = [jax.grad(partial(f.size_from, state))(inputs[name]) @ by_size[name] for name, f in forces.items()]
         return _lu_factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
 
     def is_unfinished(carry):
+        """Return True while Newton's method has steps left and its last step was not small."""
         sizes, step, count = carry
         return (count < MAX_NEWTON_STEPS) & ~_is_last_step(step, sizes)
 
     def newton(carry):
+        """Return (sizes, step, count) after one Newton step."""
         sizes, _, count = carry
         step = _lu_solve(factors(sizes), gap(sizes))
         return sizes - step, step, count + 1
 
     def newton_twice(carry):
-        """Return the carry after a Newton step and one more with the same matrix."""
+        """Return (sizes, step, count) after two Newton steps with the same matrix, counted as one."""
         sizes, _, count = carry
         solve = partial(_lu_solve, factors(sizes))
         sizes = sizes - solve(gap(sizes))
@@ -164,7 +169,7 @@ def _lu_factors(matrix: Float[Array, "k k"]) -> Float[Array, "k k"]:
 
 
 def _lu_solve(factors: Float[Array, "k k"], y: Float[Array, " k"]) -> Float[Array, " k"]:
-    """Return x with L U x = y."""
+    """Return x with L U x = y, for the result of `_lu_factors`."""
     k, x = y.shape[0], list(y)
     for n in range(k):
         x[n] = x[n] - sum((factors[n, m] * x[m] for m in range(n)), 0.0)

@@ -29,7 +29,7 @@ def stateful_forces(mech: Mechanism) -> dict[str, AbstractStatefulForce]:
 
 
 def state_names(mech: Mechanism) -> tuple[str, ...]:
-    """Return the names of all states, "motor.current"."""
+    """Return the names of all states of forces, such as "motor.current"."""
     return tuple(f"{name}.{state}" for name, force in stateful_forces(mech).items() for state in force.states)
 
 
@@ -45,7 +45,7 @@ def start_states(
 
 
 def with_states(target: Any, states: Float[Array, " k"]):
-    """Return a mechanism, or equations of one, whose forces have these states."""
+    """Return a mechanism, or equations, with the `states` (k,) of all forces set; unchanged if no force has states."""
     mech_of = lambda target: target if isinstance(target, Mechanism) else target.mech
     forces = stateful_forces(mech_of(target))
     if not forces:
@@ -85,6 +85,7 @@ class StatefulSpace(PartwiseSpace):
 
     @property
     def m(self):
+        """Number of velocities, the states included."""
         return self.inner.m + self.count
 
     @property
@@ -93,6 +94,7 @@ class StatefulSpace(PartwiseSpace):
         return np.concatenate([self.inner.angular, np.full(self.count, True)])
 
     def _by_part(self, function, *args):
+        """Apply a method of `Manifold` to the inner coordinates and to the integrals of the states."""
         parts = [(x[: x.shape[0] - self.count], x[x.shape[0] - self.count :]) for x, _ in args]
         inner = getattr(self.inner, function)(*(x for x, _ in parts))
         return jnp.concatenate([inner, getattr(Flat, function)(*(z for _, z in parts))])
@@ -111,16 +113,16 @@ class StatefulEquations(AbstractEquations):
 
     @property
     def count(self) -> int:
-        """Number of states."""
+        """Number of states of all forces."""
         return sum(len(force.states) for force in stateful_forces(self.mech).values())
 
     def split(self, x):
-        """Split a vector into the part of the inner equations and that of the states."""
+        """Split a vector of q, v or v̇ into the part of the inner equations and that of the states."""
         cut = x.shape[0] - self.count
         return x[:cut], x[cut:]
 
     def at(self, v) -> AbstractEquations:
-        """Return the inner equations, with the states in v."""
+        """Return the inner equations, with the states of forces that are at the end of v."""
         return with_states(self.inner, self.split(v)[1])
 
     def with_rates(self, a, q, v, t) -> Float[Array, " m"]:
@@ -131,83 +133,103 @@ class StatefulEquations(AbstractEquations):
         rates = [force.rates(state) for force in stateful_forces(given.mech).values()]
         return jnp.concatenate([a, *rates])
 
-    def _padded(self, rows):
-        """Append zero columns for the states."""
+    def _with_zero_columns(self, rows):
+        """Return rows with a zero column appended for each state."""
         return jnp.concatenate([rows, jnp.zeros((rows.shape[0], self.count), rows.dtype)], axis=1)
 
     @property
     def solver(self):
+        """Solver of the inner equations, with states without constraints."""
         return StatefulSolver(self)
 
     def mass(self, q, t):
+        """Return the inner M, with ones on the diagonal for the states."""
         inner = self.inner.mass(self.split(q)[0], t)
         m = inner.shape[0]
         return jnp.eye(m + self.count, dtype=inner.dtype).at[:m, :m].set(inner)
 
     def force(self, q, v, t):
+        """Return the inner Q, then ż."""
         return self.with_rates(self.at(v).force(self.split(q)[0], self.split(v)[0], t), q, v, t)
 
     def imbalance(self, q, v, a, t):
+        """Return M v̇ − Q of the inner equations, then the part of a for the states minus ż."""
         (x, _), (u, _), (b, z_dot) = map(self.split, (q, v, a))
         left = self.at(v).imbalance(x, u, b, t)
         return jnp.concatenate([left, z_dot - self.split(self.with_rates(b, q, v, t))[1]])
 
     def residual(self, q, t):
+        """Return Φ of the inner equations."""
         return self.inner.residual(self.split(q)[0], t)
 
     def jacobian(self, q, t):
-        return self._padded(self.inner.jacobian(self.split(q)[0], t))
+        """Return Φ_q of the inner equations, with zero columns for the states."""
+        return self._with_zero_columns(self.inner.jacobian(self.split(q)[0], t))
 
     def velocity_gap(self, q, v, t):
+        """Return Φ_q v + Φ_t of the inner equations."""
         return self.inner.velocity_gap(self.split(q)[0], self.split(v)[0], t)
 
     @property
     def space(self):
+        """Space of the inner configurations, followed by the integrals of the states."""
         return StatefulSpace(self.inner.space, self.count)
 
     @property
     def supporting_rows(self):
+        """Indices of the supporting rows of the inner equations."""
         return self.inner.supporting_rows
 
     @property
     def definite(self):
+        """True if the inner equations are definite."""
         return self.inner.definite
 
     @property
     def weight(self):
+        """Weight of the supporting rows of the inner equations."""
         return self.inner.weight
 
     @property
     def from_allowed(self):
+        """True if `from_bodies` of the inner equations takes only allowed velocities."""
         return self.inner.from_allowed
 
     def from_bodies(self, q, v, t):
+        """Return inner coordinates and velocities of the bodies, with zeros and the initial states appended."""
         x, u = self.inner.from_bodies(q, v, t)
         start = jnp.asarray(start_states(self.mech, q, v, t), u.dtype)
         return jnp.concatenate([x, 0 * start]), jnp.concatenate([u, start])
 
     def to_bodies(self, q, v, a, t):
+        """Return q, v and v̇ of the bodies; states are left out."""
         (x, _), (u, _), (b, _) = map(self.split, (q, v, a))
         return self.inner.to_bodies(x, u, b, t)
 
     def loads(self, joints, q, v, t, a, multipliers):
+        """Return the loads of the named joints by the inner equations, with the states in v."""
         (x, _), (u, _), (b, _) = map(self.split, (q, v, a))
         return self.at(v).loads(joints, x, u, t, b, multipliers)
 
     def multipliers(self, q, v, t, a=None):
+        """Return λ of the inner equations, with the states in v."""
         a = None if a is None else self.split(a)[0]
         return self.at(v).multipliers(self.split(q)[0], self.split(v)[0], t, a)
 
     def singular(self, q, v, t, h):
+        """Return True if the inner coordinates are singular, or nearly, for steps h."""
         return self.inner.singular(self.split(q)[0], self.split(v)[0], t, h)
 
     def scaling_rows(self, q, t):
+        """Return the scaling rows of the inner equations, without columns for the states."""
         return self.inner.scaling_rows(self.split(q)[0], t)
 
     def pivots(self, q, t):
+        """Return the pivots of the inner equations."""
         return self.inner.pivots(self.split(q)[0], t)
 
     def with_scales(self, scales):
+        """Return these equations with inner ones that use the scales."""
         return StatefulEquations(self.inner.with_scales(scales))
 
 
@@ -222,6 +244,7 @@ class StatefulSolver(AbstractSolver):
     equations: StatefulEquations
 
     def accelerations(self, q, v, t, correction, floor):
+        """Return v̇ followed by ż, λ and kept."""
         given = self.equations
         a, multipliers, kept = given.at(v).solver.accelerations(
             given.split(q)[0], given.split(v)[0], t, correction, floor
@@ -229,21 +252,25 @@ class StatefulSolver(AbstractSolver):
         return given.with_rates(a, q, v, t), multipliers, kept
 
     def metric(self, q, t):
+        """Return the function that applies the inner M⁻¹ and leaves the states unchanged."""
         given = self.equations
         inner = given.inner.metric(given.split(q)[0], t)
 
         def solve(x):
+            """Return M⁻¹ times the inner part of x, then its states."""
             u, z = given.split(x)
             return jnp.concatenate([inner(u), z])
 
         return solve
 
     def close_velocity(self, q, v, t, floor):
+        """Return the nearest inner velocity that satisfies the constraints, then the states unchanged."""
         given = self.equations
         (x, _), (u, z) = given.split(q), given.split(v)
         return jnp.concatenate([given.inner.close_velocity(x, u, t, floor), z])
 
     def glide(self, motion, v, t, h, iterations):
+        """Return the inner result of a step h, with h z added to the integrals of the states z."""
         given = self.equations
         (x, s), (u, z) = given.split(motion.q), given.split(v)
         parts = {name: given.split(getattr(motion, name))[0] for name in ("v", "a")}

@@ -33,15 +33,15 @@ class AbstractUnknowns(abc.ABC):
 
     @abc.abstractmethod
     def names(self, mech: Mechanism) -> tuple[str, ...]:
-        """Return the names of x."""
+        """Return the names of the entries of x, in the order of users."""
 
     @abc.abstractmethod
     def velocity_names(self, mech: Mechanism) -> tuple[str, ...]:
-        """Return the names of u."""
+        """Return the names of the entries of u, in the order of users."""
 
     @abc.abstractmethod
     def coordinates(self, mech: Mechanism, q, t) -> Float[Array, " k"]:
-        """Return x of a configuration q of the bodies, in the order of the equations."""
+        """Return x of a configuration q of the bodies at the time t, in the order of the equations."""
 
     @abc.abstractmethod
     def velocities(self, mech: Mechanism, q, v, t) -> Float[Array, " l"]:
@@ -137,7 +137,7 @@ class EquationsOfMotion(eqx.Module):
     def configuration(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, " n"]:
         """Return q of `x` at the time `t`, as in `Mechanism.coordinates`. Joints that are rows of Φ need not be closed.
 
-        `near` is a configuration from which everything that x does not determine is taken, see above.
+        `near` is a configuration from which everything that x does not determine is taken; see `EquationsOfMotion`.
         """
         return self._program(_configuration)(self.mech, *self._state(x, t), self._near(near))
 
@@ -212,14 +212,17 @@ class EquationsOfMotion(eqx.Module):
         return self._program(_acceleration_rhs)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
 
     def _program(self, f: Callable) -> ProgramWithFallback:
+        """Return f(unknowns, …) as a program for these unknowns, compiled once."""
         return ProgramWithFallback.of(f, self.unknowns)
 
     def _state(self, x, t) -> tuple[Array, Array]:
+        """Return x and t as arrays of one floating-point type."""
         x = jnp.asarray(x)
         dtype = jnp.result_type(self.mech.dtype, x, as_times(t, self.mech.dtype))
         return x.astype(dtype), jnp.asarray(t, dtype)
 
     def _near(self, near) -> Array | None:
+        """Return `near` as a configuration vector; None unchanged."""
         return None if near is None else self.mech.coordinates(near)
 
 
@@ -240,7 +243,7 @@ def _inverse_order(unknowns: AbstractUnknowns) -> np.ndarray | slice:
 
 
 def _equations_at(unknowns: AbstractUnknowns, mech, x, t, near):
-    """Return the equations and their coordinates for x of a user."""
+    """Return the equations, and x of a user in their coordinates; marks of gears are measured in `near` or x."""
     check_entries("x", x, unknowns.names(mech))
     x = x[_inverse_order(unknowns)]
     if gears_without_marks(mech):
@@ -249,7 +252,7 @@ def _equations_at(unknowns: AbstractUnknowns, mech, x, t, near):
 
 
 def _equation_velocities(unknowns: AbstractUnknowns, mech, u):
-    """Return velocities, or accelerations, of a user in the order of the equations."""
+    """Return u or u̇ of a user, brought from the order of users into that of the equations."""
     check_entries("u", u, unknowns.velocity_names(mech))
     return u[_inverse_order(unknowns)]
 
@@ -258,60 +261,71 @@ def _equation_velocities(unknowns: AbstractUnknowns, mech, u):
 
 
 def _coordinates(unknowns, mech, q, t):
+    """Return x of a configuration q of the bodies, in the order of users."""
     return unknowns.coordinates(mech, q, t)[_order(unknowns)]
 
 
 def _velocities(unknowns, mech, q, v, t):
+    """Return u of velocities v of the bodies, in the order of users."""
     return unknowns.velocities(mech, q, v, t)[_order(unknowns)]
 
 
 def _to_bodies(unknowns, mech, x, u, a, t, near):
+    """Return q, v and v̇ of the bodies for x, u and u̇ = a."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.to_bodies(q, _equation_velocities(unknowns, mech, u), _equation_velocities(unknowns, mech, a), t)
 
 
 def _configuration(unknowns, mech, x, t, near):
+    """Return q of the bodies for x."""
     check_entries("x", x, unknowns.names(mech))
     return unknowns.configuration(mech, x[_inverse_order(unknowns)], t, near)
 
 
 def _rate(unknowns, mech, x, u, t):
+    """Return ẋ at x and u, in the order of users."""
     equations, q = _equations_at(unknowns, mech, x, t, None)
     return equations.space.rate(q, _equation_velocities(unknowns, mech, u))[: x.size][_order(unknowns)]
 
 
 def _mass_matrix(unknowns, mech, x, t, near):
+    """Return M(x, t), rows and columns in the order of users."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.mass(q, t)[_order(unknowns)][:, _order(unknowns)]
 
 
 def _force(unknowns, mech, x, u, t, near):
+    """Return Q(x, u, t), in the order of users."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     u = _equation_velocities(unknowns, mech, u)
     return equations.with_reactive_forces(q, u, t)[0].force(q, u, t)[_order(unknowns)]
 
 
 def mass_and_force(unknowns: AbstractUnknowns, mech: Mechanism, x, u, t) -> tuple[Array, Array]:
-    """Return M and Q as array code."""
+    """Return M(x, t) and Q(x, u, t) as array code, in the order of users."""
     return _mass_matrix(unknowns, mech, x, t, None), _force(unknowns, mech, x, u, t, None)
 
 
 def _constraints(unknowns, mech, x, t, near):
+    """Return Φ(x, t)."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.residual(q, t)
 
 
 def _constraint_jacobian(unknowns, mech, x, t, near):
+    """Return Φ_x, columns in the order of users."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.jacobian(q, t)[:, _order(unknowns)]
 
 
 def _velocity_rhs(unknowns, mech, x, t, near):
+    """Return ν = −Φ_t."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     return -equations.velocity_gap(q, equations.zero_velocity(q), t)
 
 
 def _acceleration_rhs(unknowns, mech, x, u, t, near):
+    """Return γ, the right side of Φ_x u̇ = γ."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     return -second_rate(
         equations.residual, equations.space, q, _equation_velocities(unknowns, mech, u), equations.zero_velocity(q), t

@@ -18,6 +18,7 @@ class PointX(MeasuredConstraint, AbsoluteConstraint):
     point: Array = real((2,))
 
     def measure(self, i, j):
+        """Return x of the point of body j in the ground frame; i is the ground."""
         return j.point(self.point)[0]
 
 
@@ -27,6 +28,7 @@ class PointY(MeasuredConstraint, AbsoluteConstraint):
     point: Array = real((2,))
 
     def measure(self, i, j):
+        """Return y of the point of body j in the ground frame; i is the ground."""
         return j.point(self.point)[1]
 
 
@@ -34,6 +36,7 @@ class Angle(MeasuredConstraint, AbsoluteConstraint):
     """A measure: φ of a body."""
 
     def measure(self, i, j):
+        """Return the angle φ of body j, with all turns; i is the ground."""
         return j.phi
 
 
@@ -55,6 +58,7 @@ class AbsoluteX(PointX):
     length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
 
     def prescribed(self, t):
+        """Return C₁, the value that x keeps."""
         return self.value
 
 
@@ -76,6 +80,7 @@ class AbsoluteY(PointY):
     length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
 
     def prescribed(self, t):
+        """Return C₂, the value that y keeps."""
         return self.value
 
 
@@ -101,6 +106,7 @@ class AbsoluteAngle(Angle):
         (self.value,) = without_points((*point_and_value, point, *as_tuple(value))) or point_and_value[-1:] or (0.0,)
 
     def prescribed(self, t):
+        """Return C₃, the angle that the body keeps."""
         return self.value
 
 
@@ -138,16 +144,19 @@ class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):
 
     @property
     def center(self) -> Array:
-        """Deprecated: `centre`."""
+        """Deprecated name of `centre`."""
         warn_renamed("center", "centre")
         return self.centre
 
     def measure(self, i, j):
+        """Return the squared distance of the point of body j from the centre."""
         return square(j.point(self.point) - self.centre)
 
     def prescribed(self, t):
+        """Return C₃², the squared distance."""
         return self.distance**2
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, or a distance that is not positive."""
         super().check()
         check_positive(self, "distance")

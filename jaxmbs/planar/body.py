@@ -64,17 +64,17 @@ class Pose(NamedTuple):
         return jnp.append(force, perpendicular(self.direction(s)) @ force)
 
     def torque(self, value: Float[Array, ""]) -> Float[Array, "3"]:
-        """Return (0, 0, T): the generalized force of a torque."""
+        """Return (0, 0, T): the generalized force of a torque T = `value`."""
         return jnp.stack([jnp.zeros_like(value), jnp.zeros_like(value), value])
 
     @staticmethod
     def moment(arm: Float[Array, "2"], force: Float[Array, "2"]) -> Float[Array, ""]:
-        """Return arm × force."""
+        """Return arm × force, the moment of a force at the end of an arm."""
         return perpendicular(arm) @ force
 
     @jax.jit
     def load(self, generalized: Float[Array, "3"], s) -> tuple[Float[Array, "2"], Float[Array, ""]]:
-        """Return the force, and the torque about the point `s`, of a generalized force."""
+        """Return the force, and its torque about the body's point s, of a generalized force, in the ground frame."""
         force = generalized[:2]
         return force, generalized[2] - perpendicular(self.direction(s)) @ force
 
@@ -89,7 +89,7 @@ class Pose(NamedTuple):
 
     @property
     def spins(self) -> int:
-        """Number of components of an angular velocity."""
+        """Number of components of an angular velocity in the plane, 1."""
         return 1
 
     @staticmethod
@@ -103,15 +103,15 @@ class Pose(NamedTuple):
         return x
 
     def moved(self, by: Float[Array, "2"]) -> Pose:
-        """Return the pose moved by a vector of the ground frame."""
+        """Return the pose with its origin moved by a vector of the ground frame."""
         return Pose(self.r + by, self.phi, self.turn)
 
     def turned(self, angle) -> Pose:
-        """Return the pose turned about its origin, unchanged for None."""
+        """Return the pose turned by an angle about its origin; unchanged for None."""
         return self if angle is None else _pose(self.r, self.phi + angle)
 
     def unturned(self, angle) -> Pose:
-        """Return the pose turned back: the inverse of `turned`."""
+        """Return the pose turned back by an angle about its origin; unchanged for None."""
         return self if angle is None else _pose(self.r, self.phi - angle)
 
     def rotation_to(self, other: Pose) -> Float[Array, ""]:
@@ -129,7 +129,7 @@ class Pose(NamedTuple):
 
     @staticmethod
     def spin_cross(a: Float[Array, "1"], b: Float[Array, "1"]) -> Float[Array, "1"]:
-        """Return ω_a × ω_b, which is zero."""
+        """Return the cross product of two angular velocities, which is zero in the plane."""
         return jnp.zeros_like(a)
 
     @staticmethod
@@ -138,7 +138,7 @@ class Pose(NamedTuple):
         return perpendicular(arm)[:, None]
 
     def axis(self, axis_i=None) -> float:
-        """Return 1, the unit vector of the axis across the plane."""
+        """Return 1: the component of the unit vector across the plane."""
         return 1.0
 
     def angle_to(self, other: Pose, axis_i=None, axis_j=None) -> Float[Array, ""]:
@@ -146,13 +146,13 @@ class Pose(NamedTuple):
         return other.phi - self.phi
 
     def spin_to(self, other: Pose, v_i, v_j, axis_i=None) -> Float[Array, ""]:
-        """Return the angular velocity of another body relative to this one."""
+        """Return φ̇_j − φ̇_i, the angular velocity of the other body (v_j) relative to this one (v_i)."""
         return v_j[2] - v_i[2]
 
 
 @jax.jit
 def _pose(r, phi) -> Pose:
-    """Return a pose with its rotation matrix."""
+    """Return the pose with origin r and angle phi, with its rotation matrix computed."""
     return Pose(r, phi, rotation_matrix(phi))
 
 
@@ -203,11 +203,12 @@ class Body(AbstractBody):
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """True for each velocity that has no inertia for any numbers."""
+        """True for each velocity without inertia: ẋ and ẏ if the mass is a plain 0, φ̇ if the inertia is a plain 0."""
         return (self.weightless, self.weightless, self._inertia is None)
 
     @property
     def known_inertia(self):
+        """Mass, inertia and centre of mass as given; None for each that is traced or stands for a plain zero."""
         return known(self.mass), known(self._inertia), known(self._com)
 
     @staticmethod
@@ -222,7 +223,7 @@ class Body(AbstractBody):
 
     @staticmethod
     def floating(dtype, *, angles=False):
-        """Return the mobility with the coordinates (x, y, φ)."""
+        """Return the mobility of a body that no joint holds: x, y and φ on the ground."""
         del angles
         origin = jnp.zeros(2, dtype)
         return Mobility(origin, origin, jnp.eye(2, dtype=dtype), Turn())

@@ -14,7 +14,7 @@ from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_axis, length, separation
 from jaxmbs.planar.outlines import AbstractOutline, smallest_curvature
 
-# Largest effect of rounding on the curvature of a straight or circular part of an outline, in 1 / length.
+# A sum of curvatures above minus this value, in 1 / length, counts as convex: rounding spoils straight parts that much.
 CURVATURE_ROUNDING = 1e-6
 
 
@@ -35,7 +35,7 @@ def within_all(*places) -> Bool[Array, ""] | None:
 
 
 def outward(body, outline: AbstractOutline, alpha) -> Float[Array, "2"]:
-    """Return the outward unit normal of an outline at α, in the ground frame."""
+    """Return the outward unit normal of an outline on `body` at the polar angle α, in the ground frame."""
     tangent = body.direction(outline.tangent(alpha))
     return -perpendicular(tangent) / length(tangent)
 
@@ -73,6 +73,7 @@ class CamFollower(PlanarConstraint):
     extra: ClassVar[tuple[str, ...]] = ("alpha_i", "alpha_j")
 
     def residual(self, i, j, t, alpha_i, alpha_j):
+        """Return Φ (3,): the vector from the contact on j to that on i, in the ground frame, and g_i⊥ᵀ g_j."""
         contact_i = i.point(self.point_i + self.outline_i.point(alpha_i))
         contact_j = j.point(self.point_j + self.outline_j.point(alpha_j))
         tangent_i = i.direction(self.outline_i.tangent(alpha_i))
@@ -80,15 +81,18 @@ class CamFollower(PlanarConstraint):
         return jnp.append(contact_i - contact_j, perpendicular(tangent_i) @ tangent_j)
 
     def push(self, i, j, alpha_i, alpha_j):
+        """Return the unit normal (2,), in the ground frame, along which outline i can push body j."""
         normal_i, normal_j = outward(i, self.outline_i, alpha_i), outward(j, self.outline_j, alpha_j)
         # If one outline is inside the other, the more curved one is the inner one, and pushes outwards.
         inner_i = self.outline_i.curvature(alpha_i) >= self.outline_j.curvature(alpha_j)
         return jnp.where((normal_i @ normal_j < 0) | inner_i, normal_i, -normal_j)
 
     def within(self, alpha_i, alpha_j):
+        """Return True if both contact angles are within the `part` of their outlines; None if there are no parts."""
         return within_all((self.outline_i, alpha_i), (self.outline_j, alpha_j))
 
     def check(self):
+        """Raise `ValueError` for unusable outlines, or a hollow that is narrower than the other outline's curve."""
         super().check()
         check_outline("outline_i", self.outline_i)
         check_outline("outline_j", self.outline_j)
@@ -129,18 +133,22 @@ class CamFlatFollower(PlanarConstraint):
     extra: ClassVar[tuple[str, ...]] = ("alpha_i",)
 
     def residual(self, i, j, t, alpha_i):
+        """Return Φ (2,): the distance of the contact from the face of j, and g_iᵀ u_j⊥, zero where they are tangent."""
         normal = perpendicular(j.direction(self.axis_j)) / length(self.axis_j)
         contact = i.point(self.point_i + self.outline_i.point(alpha_i))
         tangent = i.direction(self.outline_i.tangent(alpha_i))
         return jnp.stack([(contact - j.point(self.point_j)) @ normal, tangent @ normal])
 
     def push(self, i, j, alpha_i):
+        """Return the outward unit normal (2,) of the cam, in the ground frame, along which it can push body j."""
         return outward(i, self.outline_i, alpha_i)
 
     def within(self, alpha_i):
+        """Return True if the contact angle is within the `part` of the cam's outline; None if it has no part."""
         return within_all((self.outline_i, alpha_i))
 
     def check(self):
+        """Raise `ValueError` for an axis without length, or an outline that is unusable or not convex."""
         super().check()
         check_axis("axis_j", self.axis_j)
         check_outline("outline_i", self.outline_i)
@@ -181,11 +189,14 @@ class PointFollower(PlanarConstraint):
         self.i, self.j, self.point_i, self.point_j, self.outline_j = i, j, point_i, point_j, outline_j
 
     def residual(self, i, j, t, alpha_j):
+        """Return Φ (2,): the vector from the point of the slot at alpha_j to the pin, in the ground frame."""
         return -separation(i, j, self.point_i, self.point_j + self.outline_j.point(alpha_j))
 
     def within(self, alpha_j):
+        """Return True if the pin is within the `part` of the slot; None if the slot has no part."""
         return within_all((self.outline_j, alpha_j))
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, or a slot's outline that cannot be used."""
         super().check()
         check_outline("outline_j", self.outline_j)

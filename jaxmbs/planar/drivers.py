@@ -28,6 +28,7 @@ class Driver(MeasuredConstraint):
     motion: AbstractMotion = motion_field()
 
     def prescribed(self, t):
+        """Return C(t)."""
         return self.motion(t)
 
 
@@ -83,6 +84,7 @@ class AbsoluteAngleDriver(Driver, Angle):
         (self.motion,) = without_points((*point_and_motion, point, *as_tuple(motion))) or (None,)
 
     def guide(self, mobility, swapped):
+        """Return the index of the joint's angle and the motion prescribed for it; None if the joint has no angle."""
         return angle_guide(mobility, swapped, self.motion)
 
 
@@ -137,6 +139,7 @@ class RelativeAngleDriver(Driver, AngleBetween):
         (self.motion,) = without_points((*points_and_motion, *as_tuple(motion))) or (None,)
 
     def guide(self, mobility, swapped):
+        """Return the index of the joint's angle and the motion prescribed for it; None if the joint has no angle."""
         return angle_guide(mobility, swapped, self.motion)
 
 
@@ -146,8 +149,8 @@ class DistanceDriver(DrivenDistance, SquaredDistance):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        motion: C(t), which must stay positive: a motion, a number or a function of time. If it is known
-            and not positive, an analysis raises `ValueError`; if it is traced, the sample has a bad status.
+        motion: C(t), which must stay positive: a motion, a number or a function of time. If it is known and
+            not positive, an analysis raises `ValueError`; if it is traced, the sample has a bad status.
 
     Examples:
         >>> cylinder = planar.DistanceDriver("ground", "a", (0, 0), (0, 0), mbs.motion.Ramp(rate=1.0, start=3.0))
@@ -187,9 +190,11 @@ class RevoluteDriver(Driver, RelativeConstraint):
         self.angle_j = angles[1] if angle_j is None else angle_j
 
     def measure(self, i, j):
+        """Return (φ_j + θ_j) − (φ_i + θ_i), the angle from the x″ axis on i to that on j."""
         return j.phi + self.angle_j - i.phi - self.angle_i
 
     def guide(self, mobility, swapped):
+        """Return the index of the joint's angle and the motion C + θ_i − θ_j for it; None if the joint has no angle."""
         return angle_guide(mobility, swapped, self.motion, self.angle_i - self.angle_j)
 
 
@@ -223,11 +228,14 @@ class TranslationalDriver(TwoPoints):
         self.axis_i, self.motion = axis_i, motion
 
     def measure(self, i, j):
+        """Return v_iᵀ d_ij, the directed distance of point_j from point_i along v_i, times ‖v_i‖."""
         return i.direction(self.axis_i) @ separation(i, j, self.point_i, self.point_j)
 
     def prescribed(self, t):
+        """Return ‖v_i‖ C(t)."""
         return length(self.axis_i) * self.motion(t)
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, an unusable motion, or an axis without length."""
         super().check()
         check_axis("axis_i", self.axis_i)

@@ -16,7 +16,7 @@ from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.planar.body import Pose
 from jaxmbs.planar.turning import Turn
 
-# Default of points in body frames.
+# Default of points in the frames of planar bodies.
 ORIGIN = (0.0, 0.0)
 
 
@@ -26,6 +26,7 @@ class PlanarConstraint(AbstractConstraint):
     dimension: ClassVar[int] = 2
 
     def relative(self, *, angles, swapped=False):
+        """Return the mobility of j on i as if no joint connected them: x and y along the axes of i, then the angle."""
         del angles
         origin = np.zeros(2)
         points = (jnp.asarray(getattr(self, name, origin)) for name in ("point_i", "point_j"))
@@ -50,10 +51,12 @@ class AbsoluteConstraint(PlanarConstraint):
 
     @property
     def i(self) -> str:
+        """Name of the ground, which takes the place of body i."""
         return GROUND
 
     @property
     def j(self) -> str:
+        """Name of the constrained body."""
         return self.body
 
 
@@ -70,7 +73,7 @@ def separation(i: Pose, j: Pose, point_i, point_j) -> Float[Array, "2"]:
 
 
 def square(v: Array) -> Float[Array, ""]:
-    """Return vᵀv."""
+    """Return vᵀv, the squared length of a vector."""
     return v @ v
 
 
@@ -80,7 +83,7 @@ def as_tuple(value) -> tuple:
 
 
 def without_points(values) -> tuple:
-    """Return the values that are not points: elements of angles accept points, like other elements, but do not use them."""
+    """Return the values that are not vectors. Elements of angles accept points, like others, but do not use them."""
     return tuple(value for value in values if not is_vector(value))
 
 
@@ -96,5 +99,5 @@ def check_axis(name: str, axis) -> None:
 
 
 def length(axis) -> Float[Array, ""]:
-    """Return ‖axis‖ of an axis that has been checked not to vanish."""
+    """Return the length of a vector that is known not to vanish: where it does, the derivative is infinite."""
     return jnp.sqrt(square(jnp.asarray(axis)))

@@ -13,7 +13,7 @@ from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
 from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, square
 
-# Pulleys count as equal if |R_i + R_j| is at most this fraction of the distance between their centres. Gears never do.
+# Pulleys (R_i and R_j of opposite signs) count as equal if |R_i + R_j| is at most this fraction of the centre distance.
 MAX_PULLEY_DIFFERENCE = 0.1
 
 
@@ -58,6 +58,7 @@ class Gear(PlanarConstraint, MarkedConstraint):
     rows: ClassVar[int] = 1
 
     def residual(self, i, j, t):
+        """Return Φ (1,): rolling of the pitch circles, or the belt of two pulleys of about equal size."""
         angle_i, angle_j = self.marks
         d = separation(i, j, self.point_i, self.point_j)
         advance = self.radius_i * (i.phi + angle_i) + self.radius_j * (j.phi + angle_j - jnp.pi)
@@ -69,10 +70,12 @@ class Gear(PlanarConstraint, MarkedConstraint):
         return jnp.where(equal, belt, -(perpendicular(direction(theta)) @ d))[None]
 
     def drawn_marks(self, i, j):
+        """Return [θ_i, θ_j] of the points that touch in these poses, in the body frames; no extra coordinates."""
         theta = bearing(separation(i, j, self.point_i, self.point_j))
         return [theta - i.phi, theta + jnp.pi - j.phi], ()
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, or a radius of zero."""
         super().check()
         for name, radius in (("radius_i", self.radius_i), ("radius_j", self.radius_j)):
             require(not is_concrete(radius) or radius != 0, f"{name} must not be zero")
@@ -111,6 +114,7 @@ class RackPinion(PlanarConstraint, MarkedConstraint):
     rows: ClassVar[int] = 2
 
     def residual(self, i, j, t):
+        """Return Φ (2,), times ‖v_i‖: rolling along the rack, and the distance of the pinion's centre from it."""
         v, v_length = i.direction(self.axis_i), length(self.axis_i)
         d = separation(i, j, self.point_i, self.point_j)
         angle_i, angle_j = self.marks
@@ -119,12 +123,14 @@ class RackPinion(PlanarConstraint, MarkedConstraint):
         return jnp.stack([rolling, perpendicular(v) @ d - v_length * self.radius_j])
 
     def drawn_marks(self, i, j):
+        """Return [θ_i, θ_j] with which the pinion meshes in these poses; no extra coordinates."""
         v, d = i.direction(self.axis_i), separation(i, j, self.point_i, self.point_j)
         alpha = (d - v) @ v / (length(self.axis_i) * self.radius_j)
         angle_i = bearing(jnp.asarray(self.axis_i))
         return [angle_i, i.phi + angle_i - j.phi + 3 * jnp.pi / 2 - alpha], ()
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, an axis without length, or a radius of zero."""
         super().check()
         check_axis("axis_i", self.axis_i)
         require(not is_concrete(self.radius_j) or self.radius_j != 0, "radius_j must not be zero")

@@ -38,17 +38,21 @@ class Revolute(PlanarConstraint):
 
     @property
     def freedom(self):
+        """1: body j turns on body i."""
         return 1
 
     @property
     def mobility(self):
+        """Relative coordinate of body j on body i: the angle φ_j − φ_i."""
         return Mobility(self.point_i, self.point_j, turning=Turn())
 
     @property
     def shared(self):
+        """The pin, as a point of both bodies. It implies all rows of Φ."""
         return Shared(points=((self.point_i, self.point_j),))
 
     def residual(self, i, j, t):
+        """Return Φ (2,): the vector from the pin on j to the pin on i, in the ground frame."""
         return -separation(i, j, self.point_i, self.point_j)
 
 
@@ -85,10 +89,12 @@ class Translational(PlanarConstraint):
 
     @property
     def freedom(self):
+        """1: body j slides on body i."""
         return 1
 
     @property
     def mobility(self):
+        """Relative coordinate of body j on body i: the slide of point_j from point_i along v_i."""
         axis_i, axis_j = jnp.asarray(self.axis_i), jnp.asarray(self.axis_j)
         neutral = jnp.arctan2(perpendicular(axis_j) @ axis_i, axis_i @ axis_j)
         slide = (axis_i / length(axis_i))[:, None]
@@ -96,16 +102,19 @@ class Translational(PlanarConstraint):
 
     @property
     def shared(self):
+        """The unit vector of the line, in both bodies. It implies the second row of Φ."""
         # The vectors may also be opposite: the second equation of the joint holds for both.
         axes = tuple(jnp.asarray(axis) / length(axis) for axis in (self.axis_i, self.axis_j))
         return Shared(vectors=(axes,), rows=(0,))
 
     def residual(self, i, j, t):
+        """Return Φ (2,): v_i⊥ᵀ d_ij and v_i⊥ᵀ v_j."""
         normal = perpendicular(i.direction(self.axis_i))
         d = separation(i, j, self.point_i, self.point_j)
         return jnp.stack([normal @ d, normal @ j.direction(self.axis_j)])
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, or an axis without length."""
         super().check()
         check_axis("axis_i", self.axis_i)
         check_axis("axis_j", self.axis_j)
@@ -144,17 +153,21 @@ class RevoluteTranslational(PlanarConstraint):
 
     @property
     def freedom(self):
+        """2: body j slides and turns on body i."""
         return 2
 
     @property
     def mobility(self):
+        """Relative coordinates of body j on body i: the slide of the pin along the line, then the angle φ_j − φ_i."""
         axis = jnp.asarray(self.axis_i) / length(self.axis_i)
         return Mobility(self.point_i + self.offset * perpendicular(axis), self.point_j, axis[:, None], Turn())
 
     def residual(self, i, j, t):
+        """Return Φ (1,): the directed distance of the pin from the line of body i, minus C."""
         normal = perpendicular(i.direction(self.axis_i)) / length(self.axis_i)
         return (normal @ separation(i, j, self.point_i, self.point_j) - self.offset)[None]
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, or an axis without length."""
         super().check()
         check_axis("axis_i", self.axis_i)

@@ -17,7 +17,8 @@ from jaxmbs.numerics.arrays import as_pytree, as_real, check_fields, check_funct
 from jaxmbs.numerics.curves import periodic_spline
 from jaxmbs.numerics.plane import direction
 
-# Number of angles at which the shape of an outline is checked: a quarter of a degree apart.
+# Number of angles at which an outline's radius and curvature are checked: every quarter of a degree of a closed
+# outline.
 CHECKED_ANGLES = 1440
 
 
@@ -43,14 +44,14 @@ class AbstractOutline(eqx.Module):
 
     @abc.abstractmethod
     def radius(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
-        """Return ρ(α)."""
+        """Return ρ(α), the distance of the curve from the outline's centre."""
 
     def point(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
         """Return a′ = ρ u′, from the outline's centre, in the body frame; Haug (3.4.16)."""
         return self.radius(alpha) * direction(alpha)
 
     def tangent(self, alpha: Float[Array, ""]) -> Float[Array, "2"]:
-        """Return g′ = da′/dα, in the body frame; Haug (3.4.17)."""
+        """Return g′ = da′/dα, the tangent of the curve a′ at α, in the body frame; Haug (3.4.17)."""
         return jax.jvp(self.point, (alpha,), (jnp.ones_like(alpha),))[1]
 
     def curvature(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
@@ -74,7 +75,7 @@ class AbstractOutline(eqx.Module):
         if self.span is not None and all(map(is_concrete, self.span)):
             start, end = map(float, self.span)
             require(start < end <= start + 2 * np.pi, f"part must be two angles that increase, got {start}, {end}")
-        radius, angle, _ = _smallest(self)
+        radius, angle, _ = _smallest_radius_and_curvature(self)
         domain = (
             "all round, for all angles from 0 to 2π; or give the part that touches"
             if self.span is None
@@ -85,16 +86,16 @@ class AbstractOutline(eqx.Module):
 
 def smallest_curvature(outline: AbstractOutline) -> float:
     """Return the smallest curvature all round, or along the part that touches; infinite for a traced outline."""
-    return _smallest(outline)[2]
+    return _smallest_radius_and_curvature(outline)[2]
 
 
-def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
+def _smallest_radius_and_curvature(outline: AbstractOutline) -> tuple[float, float, float]:
     """Return the smallest radius, or one that is not finite, its angle, and the smallest curvature.
 
     Radius and curvature are infinite for a traced outline.
     """
     if all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
-        values = _smallest_known(outline)
+        values = _smallest_of_known(outline)
         if is_concrete(values[0]):
             radius, angle, curvature = map(float, values)
             return radius, angle, curvature
@@ -102,8 +103,8 @@ def _smallest(outline: AbstractOutline) -> tuple[float, float, float]:
 
 
 @eqx.filter_jit
-def _smallest_known(outline: AbstractOutline):
-    """Return `_smallest` of an outline with known numbers."""
+def _smallest_of_known(outline: AbstractOutline):
+    """Return smallest radius, its angle, and smallest curvature of an outline whose numbers are known."""
     start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
     # Half a step away from round angles, at which piecewise outlines often change their formula.
     angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)
@@ -118,7 +119,7 @@ def _part() -> Any:
 
 
 def _ends(part) -> tuple[Array, Array] | None:
-    """Return both angles of a part; None if there is none, or if its shape is wrong, which `check` reports."""
+    """Return first and last angle of a `part`; None for no part, or one of a wrong shape, which `check` reports."""
     return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
 
 
@@ -147,14 +148,17 @@ class FunctionOutline(AbstractOutline):
 
     @property
     def span(self):
+        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
         return _ends(self.part)
 
     def radius(self, alpha):
+        """Return ρ(α); the user's function is called with α modulo 2π."""
         if callable(self.rho):
             return jnp.asarray(self.rho(jnp.mod(alpha, 2 * jnp.pi)), jnp.result_type(alpha))
         return self.rho + 0 * alpha
 
     def check(self):
+        """Raise `ValueError` unless ρ is a number or a function of one, positive where it is meant to touch."""
         if callable(self.rho):
             check_function(self.rho, "rho", ())
         super().check()
@@ -178,11 +182,14 @@ class SplineOutline(AbstractOutline):
 
     @property
     def span(self):
+        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
         return _ends(self.part)
 
     def radius(self, alpha):
+        """Return ρ(α) by the periodic spline through the radii."""
         return periodic_spline(jnp.asarray(self.radii), 2 * np.pi, alpha)
 
     def check(self):
+        """Raise `ValueError` unless there are at least three radii and ρ is positive where it is meant to touch."""
         require(np.ndim(self.radii) == 1 and np.shape(self.radii)[0] >= 3, "radii must be at least 3 numbers")
         super().check()

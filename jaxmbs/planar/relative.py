@@ -27,6 +27,7 @@ class SeparationX(TwoPoints):
     """A measure: x_j^P − x_i^P, in the ground frame."""
 
     def measure(self, i, j):
+        """Return x_j^P − x_i^P in the ground frame."""
         return separation(i, j, self.point_i, self.point_j)[0]
 
 
@@ -34,6 +35,7 @@ class SeparationY(TwoPoints):
     """A measure: y_j^P − y_i^P, in the ground frame."""
 
     def measure(self, i, j):
+        """Return y_j^P − y_i^P in the ground frame."""
         return separation(i, j, self.point_i, self.point_j)[1]
 
 
@@ -41,6 +43,7 @@ class SquaredDistance(TwoPoints):
     """A measure: d_ijᵀ d_ij, the squared distance of two points."""
 
     def measure(self, i, j):
+        """Return d_ijᵀ d_ij, the squared distance from point_i to point_j."""
         return square(separation(i, j, self.point_i, self.point_j))
 
 
@@ -48,6 +51,7 @@ class AngleBetween(RelativeConstraint):
     """A measure: φ_j − φ_i."""
 
     def measure(self, i, j):
+        """Return φ_j − φ_i, with all turns."""
         return j.phi - i.phi
 
 
@@ -72,6 +76,7 @@ class RelativeX(SeparationX):
     length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
 
     def prescribed(self, t):
+        """Return C₁, the difference that is kept."""
         return self.offset
 
 
@@ -96,6 +101,7 @@ class RelativeY(SeparationY):
     length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
 
     def prescribed(self, t):
+        """Return C₂, the difference that is kept."""
         return self.offset
 
 
@@ -121,6 +127,7 @@ class RelativeAngle(AngleBetween):
         (self.offset,) = without_points((*points_and_offset, *as_tuple(offset))) or points_and_offset[-1:] or (0.0,)
 
     def prescribed(self, t):
+        """Return C₃, the relative angle that is kept."""
         return self.offset
 
 
@@ -144,8 +151,10 @@ class Distance(SquaredDistance):
     distance: Array = real()
 
     def prescribed(self, t):
+        """Return C², the squared distance."""
         return self.distance**2
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, or a distance that is not positive."""
         super().check()
         check_positive(self, "distance")

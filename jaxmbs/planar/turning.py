@@ -17,15 +17,19 @@ class Turn(AbstractTurning):
     velocities: ClassVar[tuple[str, ...]] = coordinates
 
     def rotation(self, rho):
+        """Return the angle φ."""
         return rho[0]
 
     def axes(self, rho):
+        """Return H = [[1]]: φ̇ is the relative angular velocity."""
         return jnp.ones((1, 1), rho.dtype)
 
     def drift(self, rho, w):
+        """Return Ḣ w = 0."""
         return jnp.zeros_like(w)
 
     def coordinates_of(self, rotation):
+        """Return (φ,) of a rotation by an angle."""
         return rotation[None]
 
 
@@ -37,13 +41,17 @@ class HalfTurns(AbstractTurning):
     manifold: ClassVar[type[Manifold]] = Constants
 
     def rotation(self, rho):
+        """Return the angle, a multiple of π."""
         return rho[0]
 
     def axes(self, rho):
+        """Return H without columns (1, 0): the rotation has no velocity."""
         return jnp.zeros((1, 0), rho.dtype)
 
     def drift(self, rho, w):
+        """Return Ḣ w = 0."""
         return jnp.zeros(1, w.dtype)
 
     def coordinates_of(self, rotation):
+        """Return the multiple of π that is nearest to an angle, (1,)."""
         return (jnp.pi * jnp.round(rotation / jnp.pi))[None]

@@ -20,9 +20,9 @@ from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
 from jaxmbs.spatial.turning import Angles, Ball, Rotations
 
-# Largest entry of AᵀA − I of a frame's axes A: axes that are typed with five digits pass.
+# Largest entry of AᵀA − I for which the columns of A count as orthonormal: axes typed with five digits pass.
 MAX_AXES_ERROR = 1e-4
-# A moment of inertia may exceed the sum of the two others by this fraction: rounding for a thin plate.
+# Rounding of moments of inertia, relative to the largest: how far one may be negative or exceed the sum of the others.
 INERTIA_ROUNDING = 1e-6
 
 
@@ -75,7 +75,7 @@ class Pose(NamedTuple):
 
     @staticmethod
     def moment(arm: Float[Array, "3"], force: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Return arm × force."""
+        """Return arm × force, the moment of a force at the end of an arm."""
         return cross(arm, force)
 
     @jax.jit
@@ -104,7 +104,7 @@ class Pose(NamedTuple):
 
     @property
     def spins(self) -> int:
-        """Number of components of an angular velocity."""
+        """Number of components of an angular velocity in space, 3."""
         return 3
 
     def to_ground(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
@@ -116,7 +116,7 @@ class Pose(NamedTuple):
         return jnp.concatenate([x[:3], self.a.T @ x[3:]])
 
     def moved(self, by: Float[Array, "3"]) -> Pose:
-        """Return the pose moved by a vector of the ground frame."""
+        """Return the pose with its origin moved by a vector of the ground frame."""
         return Pose(self.r + by, self.p, self.a)
 
     def turned(self, p: Float[Array, "4"] | None) -> Pose:
@@ -127,7 +127,7 @@ class Pose(NamedTuple):
         return Pose(self.r, product, rotation.matrix(product))
 
     def unturned(self, p: Float[Array, "4"] | None) -> Pose:
-        """Return the pose turned back: the inverse of `turned`."""
+        """Return the pose turned back by Euler parameters, so that `turned` undoes it; unchanged for None."""
         return self if p is None else self.turned(rotation.inverse(p))
 
     def rotation_to(self, other: Pose) -> Float[Array, "4"]:
@@ -144,7 +144,7 @@ class Pose(NamedTuple):
 
     @staticmethod
     def spin_cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Return ω_a × ω_b."""
+        """Return the cross product of two angular velocities."""
         return cross(a, b)
 
     @staticmethod
@@ -153,7 +153,7 @@ class Pose(NamedTuple):
         return skew(-arm)
 
     def axis(self, axis_i) -> Float[Array, "3"]:
-        """Return the unit vector of an axis of this body, in the ground frame."""
+        """Return the unit vector along axis_i, which is given in this body, in the ground frame."""
         return self.direction(axis_i / jnp.sqrt(axis_i @ axis_i))
 
     def angle_to(self, other: Pose, axis_i, axis_j) -> Float[Array, ""]:
@@ -177,26 +177,32 @@ class Poses(Manifold):
 
     @staticmethod
     def rate(q, v):
+        """Return (ṙ, ṗ) for v = (ṙ, ω)."""
         return jnp.concatenate([v[:3], Rotations.rate(q[3:], v[3:])])
 
     @staticmethod
     def retract(q, d):
+        """Return (r, p) moved by d: a displacement of r, and a rotation vector in the frame of the body."""
         return jnp.concatenate([q[:3] + d[:3], Rotations.retract(q[3:], d[3:])])
 
     @staticmethod
     def difference(q, other):
+        """Return d (6,) with q ⊕ d = other: the displacement of r, and the rotation vector of less than a half turn."""
         return jnp.concatenate([other[:3] - q[:3], Rotations.difference(q[3:], other[3:])])
 
     @staticmethod
     def chart_rate(d, v):
+        """Return ḋ (6,) if q ⊕ d moves with the velocity v = (ṙ, ω)."""
         return jnp.concatenate([v[:3], Rotations.chart_rate(d[3:], v[3:])])
 
     @staticmethod
     def extent(q):
+        """Return r followed by three zeros: rotations have no extent."""
         return jnp.concatenate([q[:3], Rotations.extent(q[3:])])
 
     @staticmethod
     def normalised(q):
+        """Return (r, p) with p of unit length."""
         return jnp.concatenate([q[:3], Rotations.normalised(q[3:])])
 
 
@@ -311,11 +317,12 @@ class Body(AbstractBody):
 
     @property
     def massless(self) -> tuple[bool, ...]:
-        """True for each velocity that has no inertia for any numbers."""
+        """True for each velocity without inertia: ṙ if the mass is a plain 0, all of ω if a moment is zero."""
         return (self.weightless,) * 3 + (self.slender,) * 3
 
     @property
     def known_inertia(self):
+        """Mass, inertia and centre of mass as given; None for each that is traced or stands for a plain zero."""
         return arrays.known(self.mass), arrays.known(self._inertia), arrays.known(self._com)
 
     @staticmethod
@@ -336,7 +343,7 @@ class Body(AbstractBody):
 
     @classmethod
     def rest(cls):
-        """Return the coordinates of the ground frame."""
+        """Return the coordinates (7,) of a body that a guess does not name: those of the ground frame."""
         return np.array([0.0, 0, 0, 1, 0, 0, 0])
 
     @staticmethod
@@ -349,7 +356,7 @@ class Body(AbstractBody):
         return pose.r if self._com is None else pose.point(self._com)
 
     def _inertia_about_origin(self):
-        """Return the inertia matrix about the origin, in the body frame."""
+        """Return the inertia matrix about the origin of the body, in the body frame."""
         if self._com is None:
             return self.inertia
         arm = skew(jnp.asarray(self.com))

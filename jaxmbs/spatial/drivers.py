@@ -17,7 +17,7 @@ from jaxmbs.spatial.element import ORIGIN, Frames
 from jaxmbs.spatial.joints import SquaredDistance, angle_row
 from jaxmbs.spatial.turning import Turn
 
-# Smallest cosine of the angle between the axis of a driver and a slide that it can move.
+# A driver moves a joint's slide only if the cosine of the angle between their axes is above this, else it gives NaN.
 MIN_SLIDE_COSINE = 1e-6
 
 
@@ -65,9 +65,11 @@ class RevoluteDriver(_FrameDriver):
     """
 
     def residual(self, i, j, t):
+        """Return Φ (1,): 2 sin((φ − C(t)) / 2)."""
         return angle_row(self.turn(i, j), self.motion(t))[None]
 
     def guide(self, mobility, swapped):
+        """Return the index of the hinge's angle and the motion prescribed for it; None unless it is a hinge."""
         if not isinstance(mobility.turning, Turn):
             return None
 
@@ -101,6 +103,7 @@ class HingeAngle(AbstractMotion):
     sense: float = eqx.field(static=True)
 
     def __call__(self, t):
+        """Return the hinge's angle φ at the time t."""
         angle = self.motion(t)
         c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
         alpha, beta = (p[3] * c - p[0] * s for p in (self.start, self.half_turn))
@@ -130,15 +133,18 @@ class TranslationalDriver(_FrameDriver):
     """
 
     def residual(self, i, j, t):
+        """Return Φ (1,): s − C(t)."""
         return (self.advance(i, j) - self.motion(t))[None]
 
     def guide(self, mobility, swapped):
+        """Return index 0 and the motion prescribed for the slide; None unless a slide is the only coordinate."""
         if not mobility.lone_slide:
             return None
         ground = Body.pose(Body.ground(self.point_i.dtype))
         rest = jnp.array(mobility.at_rest, self.point_i.dtype)
 
         def advance_at(s):
+            """Return the advance of point_j along the driver's axis if the joint has the slide s."""
             other = mobility.place(ground, rest.at[0].set(s))
             i, j = (other, ground) if swapped else (ground, other)
             return self.advance(i, j)
@@ -156,8 +162,8 @@ class DistanceDriver(DrivenDistance, SquaredDistance):
     Args:
         i, j: names of the bodies.
         point_i, point_j: the points in their body frames.
-        motion: C(t), which must stay positive: a motion, a number or a function of time. If it is known
-            and not positive, an analysis raises `ValueError`; if it is traced, the sample has a bad status.
+        motion: C(t), which must stay positive: a motion, a number or a function of time. If it is known and
+            not positive, an analysis raises `ValueError`; if it is traced, the sample has a bad status.
 
     Examples:
         >>> cylinder = spatial.DistanceDriver("ground", "a", motion=mbs.motion.Ramp(rate=1.0, start=3.0))

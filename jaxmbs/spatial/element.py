@@ -16,9 +16,9 @@ from jaxmbs.numerics.arrays import as_given, is_concrete, real
 from jaxmbs.spatial.body import Frame, Pose, check_frame
 from jaxmbs.spatial.turning import Angles, Ball, Sign, free_turning
 
-# Default of points in body frames.
+# Default of points in the frames of spatial bodies.
 ORIGIN = (0.0, 0.0, 0.0)
-# Default of axes in body frames.
+# Default of joint axes in the frames of spatial bodies.
 Z = (0.0, 0.0, 1.0)
 
 
@@ -29,10 +29,11 @@ class SpatialConstraint(AbstractConstraint):
 
     @property
     def given_frames(self) -> tuple[Float[Array, "4"] | None, Float[Array, "4"] | None]:
-        """Euler parameters of joint frames that were given as frames, not by an axis; None for a body's own axes."""
+        """Euler parameters of the joint frames in i and j; None for each that is not given as a frame."""
         return None, None
 
     def relative(self, *, angles, swapped=False):
+        """Return the mobility of j on i as if no joint connected them: translations, then the rotation."""
         points = [jnp.asarray(getattr(self, name, ORIGIN)) for name in ("point_i", "point_j")]
         lower, upper = self.given_frames
         if swapped:
@@ -102,6 +103,7 @@ class Frames(SpatialConstraint):
 
     @property
     def given_frames(self):
+        """Euler parameters of the joint frames in both bodies if they were given as frames, (None, None) if by axes."""
         return (None, None) if self.frame_i is None and self.frame_j is None else self.frame_parameters
 
     @property
@@ -115,6 +117,7 @@ class Frames(SpatialConstraint):
         return self._axes(self.frame_parameters[1])
 
     def _axes(self, parameters):
+        """Return the columns of the axes of a frame with these Euler parameters; those of the body for None."""
         return jnp.eye(3, dtype=self.point_i.dtype) if parameters is None else rotation.matrix(parameters)
 
     def separation(self, i: Pose, j: Pose) -> Float[Array, "3"]:
@@ -126,7 +129,7 @@ class Frames(SpatialConstraint):
         return i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
 
     def turn(self, i: Pose, j: Pose) -> Float[Array, "4"]:
-        """Return Euler parameters of the joint frame on j relative to that on i."""
+        """Return Euler parameters (4,) of the joint frame on j relative to that on i."""
         return i.relative(j, *self.frame_parameters)
 
     def mobility_along(self, slides: tuple[int, ...], free: tuple[int, ...], **given) -> Mobility:
@@ -153,6 +156,7 @@ class Frames(SpatialConstraint):
         return jnp.concatenate([axes.T @ i.components(force), axes.T @ i.components(torque)])
 
     def check(self):
+        """Raise `ValueError` for axes without length, frames that are not rotations, or axes and frames together."""
         super().check()
         for name in ("i", "j"):
             axis, frame = getattr(self, f"axis_{name}"), getattr(self, f"frame_{name}")
@@ -182,6 +186,6 @@ def check_axis(name: str, axis) -> None:
 
 
 def unit(axis) -> Float[Array, "3"]:
-    """Return an axis with length 1."""
+    """Return an axis scaled to length 1; NaN for zero."""
     axis = jnp.asarray(axis)
     return axis / jnp.sqrt(axis @ axis)

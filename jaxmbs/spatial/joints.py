@@ -17,11 +17,11 @@ from jaxmbs.spatial.element import ORIGIN, Frames, Points, check_axis, unit
 from jaxmbs.spatial.pairs import orientation_rows, position_rows
 from jaxmbs.spatial.turning import TwoTurns
 
-# Default arm of a cross on body i.
+# Default of the arm of a universal joint's cross in the frame of body i.
 X = (1.0, 0.0, 0.0)
-# Default arm of a cross on body j.
+# Default of the arm of a universal joint's cross in the frame of body j.
 Y = (0.0, 1.0, 0.0)
-# Arms of a cross count as parallel if the sine of the angle between them in their bodies is below this.
+# Arms of a cross count as parallel, in frames of parallel bodies, if the sine of the angle between them is below this.
 MAX_PARALLEL_SINE = 1e-3
 
 
@@ -49,10 +49,12 @@ class Universal(Points):
 
     @property
     def freedom(self):
+        """2: the bodies turn about both arms of the cross."""
         return 2
 
     @property
     def mobility(self):
+        """Relative coordinates: α about the arm on body i, then β about the other arm, which turns with α."""
         first, second = unit(self.axis_i), unit(self.axis_j)
         # With both angles zero, body j is as nearly parallel to body i as the arms allow.
         across = second - first * (first @ second)
@@ -63,13 +65,16 @@ class Universal(Points):
 
     @property
     def shared(self):
+        """The centre of the cross, as a point of both bodies. Row 3 of Φ, that of the arms, does not follow from it."""
         return Shared(points=((self.point_i, self.point_j),), rows=(3,))
 
     def residual(self, i, j, t):
+        """Return Φ (4,): the vector d_ij in the ground frame, and the cosine of the angle between the arms."""
         cosine = i.direction(unit(self.axis_i)) @ j.direction(unit(self.axis_j))
         return jnp.append(j.point(self.point_j) - i.point(self.point_i), cosine)
 
     def check(self):
+        """Raise `ValueError` for wrong shapes, or an arm without length."""
         super().check()
         check_axis("axis_i", self.axis_i)
         check_axis("axis_j", self.axis_j)
@@ -79,6 +84,7 @@ class SquaredDistance(MeasuredConstraint, Points):
     """A measure: d_ijᵀ d_ij of two points, one on each body."""
 
     def measure(self, i, j):
+        """Return d_ijᵀ d_ij, the squared distance from point_i to point_j."""
         d = j.point(self.point_j) - i.point(self.point_i)
         return d @ d
 
@@ -101,9 +107,11 @@ class Distance(SquaredDistance):
     distance: Array = real(default=np.nan)
 
     def prescribed(self, t):
+        """Return C², the squared distance."""
         return self.distance**2
 
     def check(self):
+        """Raise `ValueError` for a distance that is missing, not finite or not positive, or for wrong shapes."""
         unknown = is_concrete(self.distance) and np.ndim(self.distance) == 0 and np.isnan(self.distance)
         require(not unknown, "distance is missing, or not finite")
         super().check()
@@ -145,22 +153,27 @@ class Screw(Frames):
 
     @property
     def freedom(self):
+        """1: turn and advance are in proportion."""
         return 1
 
     @property
     def mobility(self):
+        """Relative coordinate: the angle about the axis, with all turns; the advance is the pitch times the turns."""
         return self.mobility_along((2,), (2,), lead=self.pitch / (2 * jnp.pi))
 
     @property
     def shared(self):
+        """The unit vector of the axis, in both bodies. It implies the two rows of Φ that align the axes."""
         return Shared(vectors=((self.axes_i[:, 2], self.axes_j[:, 2]),), rows=(0, 1, 4))
 
     def residual(self, i, j, t):
+        """Return Φ (5,): two positions across the axis, two orientations, and 2 sin((φ − 2π s / pitch) / 2)."""
         p = self.turn(i, j)
         rows = [*position_rows(self, (0, 1), i, j), *orientation_rows((0, 1), p)]
         return jnp.stack([*rows, angle_row(p, 2 * jnp.pi * self.advance(i, j) / self.pitch)])
 
     def check(self):
+        """Raise `ValueError` for a pitch that is missing or zero, or for wrong shapes and axes."""
         require(self.pitch is not None, "pitch is missing")
         super().check()
         require(not is_concrete(self.pitch) or self.pitch != 0, "pitch must not be zero: that is a Revolute")
@@ -235,6 +248,7 @@ class Gear(Frames, MarkedConstraint):
         self.radius_i, self.radius_j, self.angle_i, self.angle_j = radius_i, radius_j, angle_i, angle_j
 
     def residual(self, i, j, t, alpha_i, alpha_j):
+        """Return Φ (3,): the equations of alpha_i and alpha_j, and R_i (α_i − θ_i) + R_j (α_j − θ_j)."""
         d = self.separation(i, j)
         angle_i, angle_j = self.marks
         rolling = self.radius_i * (alpha_i - angle_i) + self.radius_j * (alpha_j - angle_j)
@@ -243,12 +257,14 @@ class Gear(Frames, MarkedConstraint):
         return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), rolling])
 
     def drawn_marks(self, i, j, alpha_i, alpha_j):
+        """Return [θ_i, θ_j] with which the gears mesh in these poses, and (α_i, α_j), nearest to those given."""
         d = self.separation(i, j)
         on_i, on_j = self.axes_i.T @ i.components(d), self.axes_j.T @ j.components(-d)
         angles = [_nearest_turn(bearing(on_i[:2]), alpha_i), _nearest_turn(bearing(on_j[:2]), alpha_j)]
         return angles, tuple(angles)
 
     def check(self):
+        """Raise `ValueError` for a radius that is missing or zero, or for wrong shapes and axes."""
         for name in ("radius_i", "radius_j"):
             radius = getattr(self, name)
             require(radius is not None, f"{name} is missing")
@@ -262,5 +278,5 @@ def _nearest_turn(angle, other):
 
 
 def _across(d, angle):
-    """Return the component of d across the direction with this angle in the xy plane."""
+    """Return the component of d across the direction in its xy plane that is at this angle from x."""
     return d[1] * jnp.cos(angle) - d[0] * jnp.sin(angle)

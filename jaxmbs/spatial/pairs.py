@@ -17,16 +17,16 @@ from jaxtyping import Array, Float
 from jaxmbs.element import Shared, require
 from jaxmbs.spatial.element import Frames
 
-# Value of a component that is free.
+# Argument of a joint's component that is free.
 FREE = "free"
-# Value of a component that is fixed at zero.
+# Argument of a joint's component that is fixed at zero.
 FIXED = "fixed"
-# Indices of all components of a position or an orientation.
+# Indices of the three components of a position or an orientation.
 ALL = (0, 1, 2)
 
 
 def position_rows(joint: Frames, held, i, j) -> list:
-    """Return the held components of the position of point_j in the joint frame on i; all three in the ground frame."""
+    """Return the `held` components of d_ij in the joint frame on i; if all are held, those in the ground frame."""
     d = joint.separation(i, j)
     if held == ALL:
         return list(d)
@@ -34,15 +34,15 @@ def position_rows(joint: Frames, held, i, j) -> list:
 
 
 def orientation_rows(held, p: Float[Array, "4"]) -> list:
-    """Return 2 e_k for the held components of the orientation with Euler parameters p."""
+    """Return 2 e_k for each index k in `held`, with e the vector part of the Euler parameters p."""
     if held == ALL:
         # p and −p are the same rotation: with this choice multipliers are torques for both.
         p = jnp.where(p[0] < 0, -p, p)
     return [2 * p[1 + k] for k in held]
 
 
-def _others(held) -> tuple[int, ...]:
-    """Return the indices of the components that are not held."""
+def _free_components(held) -> tuple[int, ...]:
+    """Return the indices 0, 1, 2 that are not in `held`."""
     return tuple(k for k in ALL if k not in held)
 
 
@@ -58,20 +58,24 @@ class LowerPair(Frames):
     orientation: ClassVar[tuple[int, ...]]
 
     def residual(self, i, j, t):
+        """Return Φ: the held components of the position, then 2 e_k for the held components of the orientation."""
         rows = position_rows(self, self.position, i, j)
         rows += orientation_rows(self.orientation, self.turn(i, j)) if self.orientation else []
         return jnp.stack(rows) if rows else jnp.zeros(0, i.r.dtype)
 
     @property
     def freedom(self):
+        """Number of relative velocities: of the six components those that are not held."""
         return 6 - self.rows
 
     @property
     def mobility(self):
-        return self.mobility_along(_others(self.position), _others(self.orientation))
+        """Relative coordinates: slides along, and rotations about, axes of the joint frame on i that are not held."""
+        return self.mobility_along(_free_components(self.position), _free_components(self.orientation))
 
     @property
     def shared(self):
+        """The point if all positions are held, the unit vector of the axis if rotations about x and y are held."""
         pinned, aligned = self.position == ALL, self.orientation[:2] == (0, 1)
         count, rows = len(self.position), len(self.position) + len(self.orientation)
         implied = [*range(count * pinned), *range(count, count + 2 * aligned)]
@@ -256,6 +260,7 @@ class Free(LowerPair):
     orientation: ClassVar[tuple[int, ...]] = ()
 
     def check(self):
+        """Raise `ValueError` for an axis, which the joint does not have, or for wrong shapes."""
         for name in ("axis_i", "axis_j"):
             require(
                 getattr(self, name) is None,

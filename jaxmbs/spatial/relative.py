@@ -21,6 +21,7 @@ class Zero(AbstractMotion):
     """The motion C(t) = 0, for a fixed component among prescribed ones."""
 
     def __call__(self, t):
+        """Return zero."""
         return jnp.zeros_like(t)
 
 
@@ -91,26 +92,27 @@ class RelativeJoint(SixComponents):
 
     @property
     def translations(self) -> tuple[AbstractMotion | None, ...]:
-        """Deprecated: `position`."""
+        """Deprecated name of `position`."""
         warn_renamed("translations", "position")
         return self.position
 
     @property
     def angles(self) -> tuple[AbstractMotion | None, ...]:
-        """Deprecated: `orientation`."""
+        """Deprecated name of `orientation`."""
         warn_renamed("angles", "orientation")
         return self.orientation
 
     def turn_rows(self, p, t):
+        """Return the rows of Φ for the held angles; p are the Euler parameters of frame j relative to i."""
         free = self.free_turns
         held = tuple(k for k in ALL if k not in free)
         if not free:
-            return orientation_rows(ALL, rotation.product(p, rotation.inverse(self._known(ALL, t, p.dtype))))
+            return orientation_rows(ALL, rotation.product(p, rotation.inverse(self._held_rotation(ALL, t, p.dtype))))
         before, after = ALL[: free[0]], ALL[free[-1] + 1 :]
         if self._any_driven(before):
-            p = rotation.product(rotation.inverse(self._known(before, t, p.dtype)), p)
+            p = rotation.product(rotation.inverse(self._held_rotation(before, t, p.dtype)), p)
         if self._any_driven(after):
-            p = rotation.product(p, rotation.inverse(self._known(after, t, p.dtype)))
+            p = rotation.product(p, rotation.inverse(self._held_rotation(after, t, p.dtype)))
         if len(free) == 1:
             return orientation_rows(held, p)
         # The remaining rotation is R₂R₃, R₁R₂R₃ or R₁R₂.
@@ -120,11 +122,11 @@ class RelativeJoint(SixComponents):
         return [-a[1, 2] if k == 0 else -a[0, 1]]
 
     def _any_driven(self, angles) -> bool:
-        """Return True if one of these angles is prescribed."""
+        """Return True if one of the angles with these indices is prescribed."""
         return any(self.orientation[k] is not None for k in angles)
 
-    def _known(self, angles, t, dtype) -> Float[Array, "4"]:
-        """Return the product of the rotations by some held angles."""
+    def _held_rotation(self, angles, t, dtype) -> Float[Array, "4"]:
+        """Return Euler parameters of the product of the rotations by the prescribed ones of some angles."""
         p = rotation.identity(dtype)
         for k in angles:
             if self.orientation[k] is not None:
@@ -133,10 +135,12 @@ class RelativeJoint(SixComponents):
 
     @property
     def freedom(self):
+        """Number of components that are free; prescribed ones do not count."""
         return 6 - self.rows
 
     @property
     def mobility(self):
+        """Relative coordinates: slides, then angles or Euler parameters; prescribed ones have their motions."""
         turning, motions = self._turning
         mobility = self.mobility_along(self.sliding, ())
         if turning is not None:
@@ -145,7 +149,7 @@ class RelativeJoint(SixComponents):
 
     @property
     def _turning(self) -> tuple[AbstractTurning | None, list[AbstractMotion | None]]:
-        """The rotation, and the motions of its coordinates, None for free ones."""
+        """The rotation by angles that are not fixed, None if all are, and their motions, None for free ones."""
         free, driven, axes = self.free_turns, self.driven_turns, self.axes_i
         turns = free + driven
         if not turns:
@@ -160,6 +164,7 @@ class RelativeJoint(SixComponents):
 
     @property
     def shared(self):
+        """The point, if no component of the position changes, and an axis, if at most one angle changes and is free."""
         pinned = all(self.held[:3]) and not self.sliding
         free = self.free_turns
         # Bodies that turn about one axis share it; bodies that do not turn share every axis.

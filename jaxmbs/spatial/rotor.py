@@ -47,7 +47,7 @@ class Rotor(Body):
 
     @property
     def inertia(self) -> Float[Array, "3 3"]:
-        """J n nᵀ."""
+        """Inertia matrix J n nᵀ with the unit vector n of the axis, in the body frame."""
         axis = jnp.asarray(self.axis)
         return jnp.asarray(self._inertia) * jnp.outer(axis, axis) / (axis @ axis)
 

@@ -67,7 +67,7 @@ class SixComponents(Frames):
         )
 
     def arguments(self) -> dict[str, tuple]:
-        """Return the arguments of the components: "free", "fixed" or a motion."""
+        """Return the arguments `position` and `orientation`: "free", "fixed" or a motion for each component."""
         held = iter(self.held)
         return {
             name: tuple(
@@ -79,6 +79,7 @@ class SixComponents(Frames):
 
     @property
     def given_frames(self):
+        """Euler parameters of the joint frames in i and j, also if given by axes; None for a body's own frame."""
         # Components refer to the joint frames, also if these were given by axes.
         return self.frame_parameters
 
@@ -103,6 +104,7 @@ class SixComponents(Frames):
         return tuple(k for k in ALL if not self.held[k] or self.position[k] is not None)
 
     def residual(self, i, j, t):
+        """Return Φ: the held components of the position minus their values, then the rows of `turn_rows`."""
         rows = []
         if any(self.held[:3]):
             x = self.axes_i.T @ i.components(self.separation(i, j))
@@ -116,6 +118,7 @@ class SixComponents(Frames):
         """Return the rows of Φ for the held components of the orientation with Euler parameters p."""
 
     def check(self):
+        """Raise `ValueError` unless there are three components each of position and orientation, with valid values."""
         for name, count in zip(("position", "orientation"), self.lengths, strict=True):
             require(count == 3, f"{name} must have three components, got {count}")
         wrong = self.wrong
@@ -165,10 +168,12 @@ class TotalJoint(SixComponents):
 
     @property
     def freedom(self):
+        """Number of components that are not held; None for combinations that cannot be coordinates in a tree."""
         return None if self._turning is None else 6 - self.rows
 
     @property
     def mobility(self):
+        """Relative coordinates: slides, then components of the Euler vector; prescribed ones have their motions."""
         turning = self._turning
         assert turning is not None  # as a joint of a tree
         mobility = self.mobility_along(self.sliding, turning)
@@ -177,11 +182,12 @@ class TotalJoint(SixComponents):
         return with_motions(mobility, [*(self.position[k] for k in self.sliding), *turns])
 
     def turn_rows(self, p, t):
+        """Return 2 e_k for the held components of the orientation, with e those of R R₀ᵀ and p those of R."""
         held = tuple(k for k in ALL if self.held[3 + k])
         return orientation_rows(held, self._error(p, t))
 
     def _error(self, p, t) -> Float[Array, "4"]:
-        """Return Euler parameters of R R₀ᵀ."""
+        """Return Euler parameters of R R₀ᵀ from those of R, p, and the prescribed rotation R₀ at the time t."""
         driven = self.driven_turns
         if not driven:
             return p

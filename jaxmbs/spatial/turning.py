@@ -14,10 +14,10 @@ from jaxmbs.numerics import rotation
 from jaxmbs.numerics.rotation import cross
 from jaxmbs.numerics.space import Constants, Manifold
 
-# Orientation angles count as singular if the singular position is at most this many steps away at the present rates.
+# Orientation angles count as singular if a body will be at cos θ₂ = 0 in at most this many steps at the present rates.
 MAX_STEPS_AHEAD = 8
-# They also count as singular if a body passes the singular position at a distance of at most this many steps. A body that
-# passes farther away is resolved by its steps.
+# Orientation angles also count as singular if a body passes beside cos θ₂ = 0 at a distance of at most this many steps.
+# A body that passes farther away is resolved by its steps.
 MAX_STEPS_BESIDE = 2
 
 
@@ -26,26 +26,32 @@ class Rotations(Manifold):
 
     @staticmethod
     def rate(q, v):
+        """Return ṗ = ½ p ∘ (0, ω) for the angular velocity ω in the frame that turns."""
         return rotation.rate(q, v)
 
     @staticmethod
     def retract(q, d):
+        """Return the Euler parameters q turned by the rotation vector d in the frame that turns."""
         return rotation.turned(q, d)
 
     @staticmethod
     def chart_rate(d, v):
+        """Return ḋ if q ⊕ d turns with the angular velocity v in the frame that turns."""
         return rotation.chart_rate(d, v)
 
     @staticmethod
     def normalised(q):
+        """Return Euler parameters with unit length."""
         return rotation.normalised(q)
 
     @staticmethod
     def difference(q, other):
+        """Return the rotation vector (3,) from q to other, of less than a half turn."""
         return rotation.log(rotation.product(rotation.inverse(q), other))
 
     @staticmethod
     def extent(q):
+        """Return zeros (3,): rotations have no extent."""
         return jnp.zeros(3, q.dtype)
 
 
@@ -53,6 +59,7 @@ class SpatialTurning(AbstractTurning):
     """A rotation of space, by Euler parameters."""
 
     def of_either_sign(self):
+        """Return this rotation with the sign of its Euler parameters as a further constant coordinate."""
         return Signed(self)
 
 
@@ -70,19 +77,24 @@ class Turn(SpatialTurning):
     wraps: ClassVar[bool] = True
 
     def rotation(self, rho):
+        """Return Euler parameters of the rotation by φ about the axis."""
         return _about(self.axis, rho[0])
 
     def axes(self, rho):
+        """Return the axis as the column of H (3, 1)."""
         return self.axis[:, None]
 
     def drift(self, rho, w):
+        """Return Ḣ w = 0."""
         return jnp.zeros(3, w.dtype)
 
     def coordinates_of(self, rotation):
+        """Return (φ,) in (−π, π], the angle about the axis; a rotation about other axes is left out."""
         along = rotation[1:] @ self.axis
         return jnp.arctan2(2 * along * rotation[0], rotation[0] ** 2 - along**2)[None]
 
     def signed_coordinates_of(self, rotation):
+        """Return (φ,) in (−2π, 2π], different for Euler parameters p and −p."""
         return 2 * jnp.arctan2(rotation[1:] @ self.axis, rotation[0])[None]
 
 
@@ -102,13 +114,16 @@ class TwoTurns(SpatialTurning):
     wraps: ClassVar[bool] = True
 
     def rotation(self, rho):
+        """Return Euler parameters of the rotation by α about the first axis, then by β about the second."""
         return rotation.product(_about(self.first, rho[0]), _about(self.second, rho[1]))
 
     def axes(self, rho):
+        """Return H (3, 2): the first axis, and the second one turned by α, in body i."""
         turned = jnp.cos(rho[0]) * self.second + jnp.sin(rho[0]) * cross(self.first, self.second)
         return jnp.stack([self.first, turned], axis=1)
 
     def coordinates_of(self, p):
+        """Return (α, β), each in (−π, π], of Euler parameters p."""
         # The second axis after both turns, and the components of the first one in the turned frame.
         a, third = rotation.matrix(p), cross(self.first, self.second)
         second, first = a @ self.second, a.T @ self.first
@@ -116,6 +131,7 @@ class TwoTurns(SpatialTurning):
         return jnp.stack([alpha, jnp.arctan2(third @ first, self.first @ first)])
 
     def signed_coordinates_of(self, p):
+        """Return the angles of Euler parameters p; one of them has a full turn more if they would give −p."""
         angles = self.coordinates_of(p)
         opposite = self.rotation(angles) @ p < 0
         return angles.at[0].add(jnp.where(opposite, jnp.where(angles[0] > 0, -2, 2) * jnp.pi, 0))
@@ -134,12 +150,15 @@ class Bend(SpatialTurning):
     velocities: ClassVar[tuple[str, ...]] = coordinates
 
     def rotation(self, rho):
+        """Return Euler parameters of the rotation by the Euler vector with these two components."""
         return rotation.exp(self.across @ rho)
 
     def axes(self, rho):
+        """Return H (3, 2): the relative angular velocity, in body i, by unit rates of the two components."""
         return rotation.gamma(self.across @ rho) @ self.across
 
     def coordinates_of(self, p):
+        """Return the two components of the Euler vector of Euler parameters p; the third one is left out."""
         return self.across.T @ rotation.log(p)
 
 
@@ -152,19 +171,24 @@ class Ball(AbstractTurning):
     replaceable: ClassVar[bool] = True
 
     def rotation(self, rho):
+        """Return ρ, which are Euler parameters."""
         return rho
 
     def axes(self, rho):
+        """Return H (3, 3), the rotation matrix: velocities are those in the frame that turns."""
         return rotation.matrix(rho)
 
     def drift(self, rho, w):
+        """Return Ḣ w = ω × ω = 0."""
         return jnp.zeros(3, w.dtype)
 
     def coordinates_of(self, p):
+        """Return the Euler parameters p unchanged."""
         return p
 
     @property
     def at_rest(self):
+        """Euler parameters of no rotation."""
         return (1.0, 0.0, 0.0, 0.0)
 
 
@@ -188,15 +212,17 @@ class Angles(SpatialTurning):
     wraps: ClassVar[bool] = True
 
     def _axes(self, dtype):
-        """Return the axes of the frame in body i, as columns."""
+        """Return the axes of the frame to which the angles refer, in body i, as columns."""
         return jnp.eye(3, dtype=dtype) if self.frame is None else rotation.matrix(self.frame)
 
     def rotation(self, rho):
+        """Return Euler parameters of the rotation by the angles ρ, in the axes of body i."""
         if self.frame is None:
             return rotation.from_angles(rho)
         return rotation.product(rotation.product(self.frame, rotation.from_angles(rho)), rotation.inverse(self.frame))
 
     def axes(self, rho):
+        """Return H (3, 3): the axes about which the three angles turn, in body i."""
         (s1, s2), (c1, c2) = jnp.sin(rho[:2]), jnp.cos(rho[:2])
         zero, one = jnp.zeros_like(s1), jnp.ones_like(s1)
         rows = (one, zero, s2), (zero, c1, -s1 * c2), (zero, s1, c1 * c2)
@@ -204,11 +230,13 @@ class Angles(SpatialTurning):
         return in_frame if self.frame is None else self._axes(rho.dtype) @ in_frame
 
     def coordinates_of(self, p):
+        """Return the angles 1-2-3 of Euler parameters p, with |θ₂| ≤ π/2."""
         if self.frame is not None:
             p = rotation.product(rotation.product(rotation.inverse(self.frame), p), self.frame)
         return rotation.to_angles(p)
 
     def signed_coordinates_of(self, p):
+        """Return the angles of Euler parameters p; one of them has a full turn more if they would give −p."""
         return self._with_sign(self.coordinates_of(p), p)
 
     def _with_sign(self, angles, p):
@@ -243,6 +271,7 @@ class Angles(SpatialTurning):
         return self._with_sign(rho.at[np.array(free)].set(jnp.stack(pair)), p)
 
     def singular(self, rho, w, h):
+        """Return True if cos θ₂ is zero, or so small that steps of length h may pass the singular position too fast."""
         # If one of the angles one and three is prescribed, the other one is unique.
         if {0, 2} & set(self.known):
             return None
@@ -265,33 +294,42 @@ class Signed(AbstractTurning):
 
     @property
     def coordinates(self):
+        """Names of the inner rotation's coordinates, and "e0" for the sign."""
         return (*self.turning.coordinates, "e0")
 
     @property
     def velocities(self):
+        """Names of the inner rotation's velocities; the sign has none."""
         return self.turning.velocities
 
     def rotation(self, rho):
+        """Return the Euler parameters of the inner rotation, multiplied by the sign."""
         return rho[-1] * self.turning.rotation(rho[:-1])
 
     def axes(self, rho):
+        """Return H of the inner rotation."""
         return self.turning.axes(rho[:-1])
 
     def drift(self, rho, w):
+        """Return Ḣ w of the inner rotation."""
         return self.turning.drift(rho[:-1], w)
 
     def coordinates_of(self, rotation):
+        """Return the coordinates of the inner rotation, and the sign 1."""
         return jnp.append(self.turning.coordinates_of(rotation), jnp.ones((), rotation.dtype))
 
     def with_sign_of(self, rho, rotation):
+        """Return ρ with its last entry, the sign, set to that of the given Euler parameters."""
         opposite = self.turning.rotation(rho[:-1]) @ rotation < 0
         return rho.at[-1].set(jnp.where(opposite, -1, 1).astype(rho.dtype))
 
     @property
     def at_rest(self):
+        """Coordinates of no rotation, with the sign 1."""
         return (*self.turning.at_rest, 1.0)
 
     def singular(self, rho, w, h):
+        """Return True if the inner rotation is singular, or nearly; None if it never is."""
         return self.turning.singular(rho[:-1], w, h)
 
 
@@ -303,19 +341,24 @@ class Sign(AbstractTurning):
     manifold: ClassVar[type[Manifold]] = Constants
 
     def rotation(self, rho):
+        """Return the Euler parameters (±1, 0, 0, 0) of no rotation."""
         return jnp.append(rho, jnp.zeros(3, rho.dtype))
 
     def axes(self, rho):
+        """Return H without columns (3, 0): there is no rotation."""
         return jnp.zeros((3, 0), rho.dtype)
 
     def drift(self, rho, w):
+        """Return Ḣ w = 0."""
         return jnp.zeros(3, rho.dtype)
 
     def coordinates_of(self, p):
+        """Return the sign of e0 of Euler parameters p, (1,)."""
         return jnp.where(p[:1] < 0, -1, 1).astype(p.dtype)
 
     @property
     def at_rest(self):
+        """The sign 1."""
         return (1.0,)
 
 
@@ -329,5 +372,5 @@ def free_turning(axes, free: tuple[int, ...]) -> AbstractTurning | None:
 
 
 def _about(axis, angle):
-    """Return Euler parameters of a rotation about a unit vector."""
+    """Return Euler parameters of the rotation by an angle about a unit vector."""
     return jnp.append(jnp.cos(angle / 2), jnp.sin(angle / 2) * axis)

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from jaxmbs.numerics.arrays import Same, is_concrete
 from jaxmbs.numerics.repeated import vmap_axes
 
-# Leaves with more numbers do not get the leading axes: they stay unchanged if they are known, and are lost if traced.
+# Most entries of a leaf that gets the leading axes. A longer one stays unchanged if it is known, and is lost if traced.
 MAX_TABLE_NUMBERS = 64
 
 
@@ -33,7 +33,7 @@ class LeafSlice:
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of entries of the leaf."""
         return math.prod(self.shape)
 
 
@@ -51,29 +51,30 @@ class Packing:
 
     @property
     def size(self) -> int:
-        """Number of entries of a row."""
+        """Number of entries of the row of numbers."""
         return sum(leaf.size for leaf in self.leaves if isinstance(leaf, LeafSlice))
 
     def unpack(self, row: Float[Array, " k"] | Float[np.ndarray, " k"]) -> Any:
-        """Return the pytree with the numbers of a row."""
+        """Return the pytree with its numbers taken from a row (k,)."""
         part = lambda leaf: row[leaf.start : leaf.start + leaf.size].reshape(leaf.shape)
-        return self._with(lambda leaf: part(leaf).astype(leaf.dtype))
+        return self._map_slices(lambda leaf: part(leaf).astype(leaf.dtype))
 
     def slices(self) -> Any:
-        """Return the pytree with a `LeafSlice` in place of numbers."""
-        return self._with(lambda leaf: leaf)
+        """Return the pytree with a `LeafSlice` in place of each leaf of numbers."""
+        return self._map_slices(lambda leaf: leaf)
 
-    def _with(self, from_slice: Callable) -> Any:
-        """Return the pytree with the values of a function of each `LeafSlice`."""
+    def _map_slices(self, from_slice: Callable) -> Any:
+        """Return the pytree with a function's value in place of each `LeafSlice`, and constants unchanged."""
 
         def leaf(x):
+            """Return the leaf for an entry of `leaves`; a `LostLeaf` stays as it is."""
             return from_slice(x) if isinstance(x, LeafSlice) else x.value if isinstance(x, Same) else x
 
         return jax.tree.unflatten(self.structure, [leaf(x) for x in self.leaves])
 
 
 def pack(tree) -> tuple[Packing, Any]:
-    """Return the packing of a pytree and its row of numbers."""
+    """Return the packing of a pytree, and its floating-point leaves as one row (k,)."""
     leaves, structure = jax.tree.flatten(tree)
     found: list[LeafSlice | Same | LostLeaf] = []
     parts: list = []
@@ -102,7 +103,7 @@ class BroadcastTree:
         self._numbers: Any = None
 
     def tree_flatten(self):
-        """Return the numbers (*lead, k) and their packing."""
+        """Return the row of numbers with the leading axes, (*lead, k), as the only leaf, and its packing."""
         if self._packing is not None:
             return (self._numbers,), self._packing
         packing, row = pack(self._tree)
@@ -110,14 +111,14 @@ class BroadcastTree:
 
     @classmethod
     def tree_unflatten(cls, packing, numbers):
-        """Return the tree with this packing and these numbers."""
+        """Return the `BroadcastTree` with this packing and this row of numbers."""
         tree = cls(None, ())
         tree._packing, (tree._numbers,) = packing, numbers
         return tree
 
     @property
     def structure(self) -> Any:
-        """The pytree with arbitrary numbers."""
+        """The pytree, with zeros for its numbers once it has been flattened."""
         return self._tree if self._packing is None else self._packing.unpack(np.zeros(self._packing.size))
 
     def at_index(self, index: tuple[int, ...]) -> Any:

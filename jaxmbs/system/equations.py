@@ -104,17 +104,19 @@ def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
 
 
 def residual_of(mech: Mechanism, name: str, element, q, t, poses=None) -> Float[Array, " rows"]:
-    """Return the rows of Φ of one element, or of another in its place."""
+    """Return the rows of Φ of the element `name`, computed with `element`, which may be a changed copy of it."""
     pose = (lambda body: mech.layout.pose(body, q)) if poses is None else poses.get
     extra = q[mech.layout.extra_slices[name]] if element.extra else ()
     return element.residual(pose(element.i), pose(element.j), t, *extra)
 
 
 def _phi(mech):
+    """Return Φ as a function of q and t."""
     return lambda q, t: residuals(mech, q, t)
 
 
 def _zero_velocity(mech, q):
+    """Return zeros (m,) for v or v̇."""
     return jnp.zeros(mech.layout.m, q.dtype)
 
 
@@ -132,7 +134,7 @@ PROGRAMS: dict[str, ProgramWithFallback] = {
 
 
 def _as_arrays(mech: Mechanism, q, t):
-    """Return q (n,) and t as arrays of one floating-point type."""
+    """Return a configuration given by q, as an array (n,), and t, in one floating-point type."""
     q = mech.coordinates(q)
     dtype = jnp.result_type(q, as_times(t, q.dtype))
     return q.astype(dtype), jnp.asarray(t, dtype)
@@ -152,7 +154,7 @@ class Energy(NamedTuple):
 
     @property
     def total(self) -> Float[Array, "*batch"]:
-        """Kinetic plus potential energy."""
+        """The sum of kinetic and potential energy."""
         return self.kinetic + self.potential
 
 
@@ -213,7 +215,7 @@ def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLik
 
 
 def state_of(mech: Mechanism, q, v, t) -> State:
-    """Return the state of motion that force elements are given."""
+    """Return the `State` at q, v and t that force elements get as their argument."""
     slices = mech.layout.velocity_slices
     velocities = {name: v[own] for name, own in slices.items()}
     ground = jnp.zeros(len(mech.layout.bodies[0][1].velocities), v.dtype)
@@ -222,7 +224,7 @@ def state_of(mech: Mechanism, q, v, t) -> State:
 
 
 def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
-    """Return M(q) as array code."""
+    """Return the mass matrix M(q) of all bodies, (m, m), as array code."""
     m = mech.layout.m
     poses, matrix = mech.poses(q), jnp.zeros((m, m), q.dtype)
     for name, own in mech.layout.velocity_slices.items():
@@ -231,7 +233,7 @@ def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
 
 
 def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[Array, " m"]:
-    """Return the applied forces as array code; with `uniform=False` without the uniform forces, such as gravity."""
+    """Return the sum of all applied forces (m,) as array code; without uniform ones (gravity) if `uniform=False`."""
     state = state_of(mech, q, v, t)
     acting = {name: force for name, force in mech.forces.items() if uniform or force.uniform is None}
     return sum(map_forces(lambda force: force.generalized(state), acting).values(), jnp.zeros_like(v))

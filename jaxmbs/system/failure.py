@@ -15,11 +15,11 @@ from jaxmbs.system.broadcast_tree import BroadcastTree
 from jaxmbs.system.equations import constraint_jacobian, constraints, velocity_rhs
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of failed samples of a batch that are described.
+# Most failed samples of a batch that `Failures.first` describes.
 MAX_SAMPLES = 3
-# Number of constraints, and of singular values, that are shown for each of them.
+# Most constraints with their gaps, and most singular values, in the text of one failed sample.
 MAX_SHOWN = 3
-# Gaps below this fraction of the largest one are not shown.
+# Constraints whose gap is below this fraction of the largest gap of the sample are left out of its text.
 MIN_SHOWN_GAP = 1e-6
 
 
@@ -150,7 +150,7 @@ def failures(t, q, v, a, status, mechanism: BroadcastTree | None) -> Failures:
 def _with_gaps(failure: Failure, mech: Mechanism, q, before) -> Failure:
     """Return a failure with the gaps and singular values at q, and the lock-up estimated from (v, a) `before`."""
     elements = {**mech.constraints, **mech.drivers}
-    not_finite = tuple(name for name, element in elements.items() if not _finite(jax.tree.leaves(element)))
+    not_finite = tuple(name for name, element in elements.items() if not _all_finite(jax.tree.leaves(element)))
     if not_finite or not np.isfinite(failure.time) or not elements:
         return dataclasses.replace(failure, not_finite=not_finite)
     phi_q, layout, slices = constraint_jacobian(mech, q, failure.time), mech.layout, mech.layout.row_slices
@@ -188,7 +188,7 @@ def _lock_up(failure: Failure, units: Units, v, a) -> float | None:
     return found if low <= found <= high else None
 
 
-def _finite(leaves: Iterable) -> bool:
-    """Return True if all real numbers among some leaves are finite."""
+def _all_finite(leaves: Iterable) -> bool:
+    """Return True if all floating-point numbers in these leaves are finite; other leaves do not count."""
     kinds = ((leaf, getattr(getattr(leaf, "dtype", None), "kind", "")) for leaf in leaves)
     return all(np.all(np.isfinite(leaf)) for leaf, kind in kinds if kind == "f")

@@ -18,7 +18,7 @@ from jaxmbs.numerics.space import Flat, PartwiseSpace
 
 
 def _slices(names, sizes, start=0) -> dict[str, slice]:
-    """Return consecutive slices of these sizes by name."""
+    """Return a slice for each name, of the given sizes, one after the other from `start`."""
     ends = list(accumulate(sizes, initial=start))
     return {name: slice(a, b) for name, a, b in zip(names, ends[:-1], ends[1:], strict=True)}
 
@@ -45,36 +45,37 @@ class Layout(PartwiseSpace):
 
     @cached_property
     def body_slices(self) -> dict[str, slice]:
-        """Entries of q of each body."""
+        """The slice of q of each body, by name."""
         return _slices([name for name, _ in self.bodies], [len(kind.coordinates) for _, kind in self.bodies])
 
     @cached_property
     def velocity_slices(self) -> dict[str, slice]:
-        """Entries of v of each body."""
+        """The slice of v of each body, by name."""
         return _slices([name for name, _ in self.bodies], [len(kind.velocities) for _, kind in self.bodies])
 
     @cached_property
     def body_types(self) -> dict[str, type[AbstractBody]]:
-        """The class of each body."""
+        """The class of each body, by name."""
         return dict(self.bodies)
 
     @cached_property
     def extra_slices(self) -> dict[str, slice]:
-        """Entries of q of the extra coordinates of each constraint that has any; they follow the bodies."""
+        """The slice of q for each element with extra coordinates, by name; they follow those of the bodies."""
         return self._extra_slices(sum(len(kind.coordinates) for _, kind in self.bodies))
 
     @cached_property
     def extra_velocity_slices(self) -> dict[str, slice]:
-        """Entries of v of the extra coordinates of each constraint that has any."""
+        """The slice of v for each element with extra coordinates, by name."""
         return self._extra_slices(sum(len(kind.velocities) for _, kind in self.bodies))
 
     def _extra_slices(self, start: int) -> dict[str, slice]:
+        """Return slices for the extra coordinates of each element that has any; the first one begins at `start`."""
         owners = [(name, len(extra)) for name, _, extra in self.constraints + self.drivers if extra]
         return _slices([name for name, _ in owners], [size for _, size in owners], start)
 
     @cached_property
     def row_slices(self) -> dict[str, slice]:
-        """Rows of Φ of each constraint and driver."""
+        """The slice of rows of Φ of each constraint and driver, by name."""
         elements = self.constraints + self.drivers
         return _slices([name for name, *_ in elements], [rows for _, rows, _ in elements])
 
@@ -110,12 +111,12 @@ class Layout(PartwiseSpace):
 
     @property
     def n(self) -> int:
-        """Number of coordinates."""
+        """Number of coordinates, the length of q."""
         return len(self.coordinates)
 
     @property
     def m(self) -> int:
-        """Number of velocities."""
+        """Number of velocities, the length of v."""
         return len(self.velocities)
 
     @property
@@ -198,15 +199,17 @@ class Layout(PartwiseSpace):
 
     @cached_property
     def _flat(self) -> bool:
+        """True if the velocities of every body are the rates of its coordinates."""
         return all(kind.manifold is Flat for _, kind in self.bodies)
 
     @cached_property
     def _runs(self) -> list[tuple[type, list[str]]]:
-        """Pairs of a manifold and the names of neighbouring bodies that have it."""
+        """Pairs of a manifold and the names of consecutive bodies that share it."""
         runs = itertools.groupby(self.bodies, lambda body: body[1].manifold)
         return [(manifold, [name for name, _ in run]) for manifold, run in runs]
 
     def _by_part(self, function, *args):
+        """Apply a method of `Manifold` to parts of vectors. `args` are pairs (array like q, 0) or (array like v, 1)."""
         # Equal manifolds of neighbouring bodies are traced once. Extra coordinates are flat.
         if self._flat:
             return getattr(Flat, function)(*(x for x, _ in args))
@@ -221,6 +224,6 @@ class Layout(PartwiseSpace):
 
     @property
     def rest(self) -> np.ndarray:
-        """Default configuration (n,): all bodies at the ground frame."""
+        """Configuration (n,) with all bodies at the ground frame and extra coordinates zero: the default of a guess."""
         extra = np.zeros(self.n - self.body_slices[self.bodies[-1][0]].stop)
         return np.concatenate([*(kind.rest() for _, kind in self.bodies), extra])

@@ -13,7 +13,7 @@ import numpy as np
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.numerics.arrays import known
 
-# A body is light if its mass is smaller than the largest mass times this power of the rounding unit: 6e-6 in float64.
+# A body is light if its mass is below the largest mass times the rounding unit to this power: 6e-6 in float64.
 LIGHT_MASS_POWER = 1 / 3
 
 
@@ -50,13 +50,13 @@ def holding_elements(mech) -> dict[str, int]:
 
 
 def _holding(bodies: Iterable[str], elements: list) -> dict[str, int]:
-    """Return the number of elements that act on each body."""
+    """Return the number of these elements that act on each body, by name."""
     names = [getattr(element, side) for element in elements for side in "ij"]
     return {name: names.count(name) for name in bodies}
 
 
 def _arm(com, point) -> float:
-    """Return the distance of a joint from the centre of mass; 0 if it is not known."""
+    """Return the distance of a joint's point from the centre of mass `com`; 0 if one of them is not known."""
     point = known(point)
     if com is None or point is None or point.ndim != 1:
         return 0.0
@@ -64,7 +64,7 @@ def _arm(com, point) -> float:
 
 
 def _moments(inertia: np.ndarray) -> list[float]:
-    """Return the principal moments of inertia that are more than rounding."""
+    """Return the known principal moments of inertia that are positive by more than rounding."""
     full = np.atleast_1d(inertia)
     if full.ndim == 2 and full.shape[0] == full.shape[1] and np.all(np.isfinite(full)):
         full = np.linalg.eigvalsh((full + full.T) / 2)

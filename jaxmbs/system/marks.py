@@ -35,7 +35,7 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
 
 
 def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:
-    """Return the mechanism with its marks measured in q, and q with the extra coordinates of these gears set to match."""
+    """Return the mechanism with missing marks of gears measured in q, and q with extra coordinates that match them."""
     names = gears_without_marks(mech)
     if not names:
         return mech, q
@@ -44,6 +44,7 @@ def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Fl
     drivers = [name for name, *_ in mech.layout.drivers]
 
     def marks(mech):
+        """Return the fields angle_i and angle_j of all gears in `names`."""
         elements = [(mech.drivers if name in drivers else mech.constraints)[name] for name in names]
         return [x for element in elements for x in (element.angle_i, element.angle_j)]
 

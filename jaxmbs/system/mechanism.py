@@ -20,6 +20,7 @@ from jaxmbs.system.layout import Layout, unknown
 from jaxmbs.system.light import light_bodies
 from jaxmbs.system.summary import elements
 
+# Elements by name, as a mapping or as pairs (name, element).
 Named = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
@@ -41,7 +42,8 @@ class HasCoordinates(Protocol):
     """An object with a configuration `q`, such as an `Assembly`."""
 
     @property
-    def q(self) -> Array: ...
+    def q(self) -> Array:
+        """The configuration, (n,)."""
 
 
 Coordinates = ArrayLike | Sequence[float] | Mapping[str, Any] | HasCoordinates
@@ -126,7 +128,7 @@ class Mechanism(eqx.Module):
 
     @property
     def forces(self) -> dict[str, AbstractForce]:
-        """Forces by name."""
+        """Forces by name, in their order."""
         return dict(zip(self._force_names, self._forces, strict=True))
 
     @property
@@ -151,12 +153,12 @@ class Mechanism(eqx.Module):
         return self if found == self._light else with_fields(Mechanism, self, _light=found)
 
     def _light_bodies(self) -> tuple[str, ...]:
-        """Return the names of the light bodies, from numbers known now; none for the `geometry`, which has no bodies."""
+        """Return the names of the light bodies by the numbers known now; () for a `geometry`, which has no bodies."""
         return light_bodies(self.bodies, (*self._constraints, *self._drivers), self.dtype) if self._bodies else ()
 
     @property
     def dtype(self):
-        """Floating-point type of the numbers, the widest if they differ."""
+        """Floating-point type of the numbers in the mechanism, the widest if they differ."""
         leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_inexact_array(leaf)]
         dtype = jnp.result_type(*leaves) if leaves else default_float()
         check_precision(dtype)
@@ -238,6 +240,7 @@ class Mechanism(eqx.Module):
         return self._normalised(q)
 
     def _normalised(self, q):
+        """Return a configuration with Euler parameters of unit length."""
         # A configuration without rotations in space is one already.
         return q if self.layout.n == self.layout.m else _normalised(self.layout, q)
 
@@ -291,7 +294,7 @@ _normalised = jax.jit(Layout.normalised, static_argnums=0)
 
 
 def _pairs(kind: str, named: Named) -> list[tuple[str, Any]]:
-    """Return elements of a kind as pairs (name, element)."""
+    """Return elements, given as a mapping or as pairs, as a list of pairs (name, element), or raise `ValueError`."""
     pairs = list(named.items()) if isinstance(named, Mapping) else list(named)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], str) or not pair[0]:
@@ -300,7 +303,7 @@ def _pairs(kind: str, named: Named) -> list[tuple[str, Any]]:
 
 
 def _check_names(groups: dict[str, list[tuple[str, Any]]]) -> None:
-    """Raise `ValueError` unless names are unique among bodies, and among constraints, drivers and forces."""
+    """Raise `ValueError` unless names are unique among bodies, and among constraints, drivers and forces together."""
     if not groups["body"]:
         raise ValueError("a mechanism needs at least one body")
     for kinds in (("body",), ("constraint", "driver", "force")):
@@ -325,6 +328,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
     known = [GROUND, *(name for name, _ in groups["body"])]
 
     def check(kind, name, element):
+        """Raise `ValueError` with the reason if an element of this kind cannot be used in the mechanism."""
         if kind == "force":
             if not isinstance(element, AbstractForce):
                 raise ValueError(f"{type(element).__name__} is not a force")

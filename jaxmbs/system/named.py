@@ -26,10 +26,10 @@ class AbstractNamed(Mapping):
         )
 
     def named(self, name) -> Any:
-        """Return the result with this name.
+        """Return the result of the element with this name.
 
         Raises:
-            KeyError: an unknown name.
+            KeyError: there is no such element.
         """
         if name not in self._by_name:
             raise KeyError(unknown(self.kind, name, self._by_name))

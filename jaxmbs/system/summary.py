@@ -10,12 +10,12 @@ from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.layout import Layout
 
-# Number of names of each kind that are listed.
+# Most names of each kind (bodies, constraints, …) that a text lists; "…" and their number stand for the others.
 MAX_NAMES = 6
 
 
 def named(kind: str, names: Iterable[str]) -> list[str]:
-    """Return a list with a text of the names of a kind; empty if there are none."""
+    """Return [text] with a kind and its names, such as "bodies: crank, rod"; [] if there are no names."""
     names = list(names)
     shown = ", ".join(names[:MAX_NAMES])
     more = f", … ({len(names)} in all)" if len(names) > MAX_NAMES else ""
@@ -46,18 +46,19 @@ def statuses(status) -> str:
 
 
 def number(name: str, x) -> str:
-    """Return a text with a number, or with type and shape if it is an array or traced."""
+    """Return a text with a name and a number; with type and shape instead of the number if it is an array or traced."""
     if _is_known(x) and np.ndim(x) == 0:
         return f"{name}: {float(np.asarray(x)):.6g}"
     return f"{name}: {_kind(x)}"
 
 
 def batch(shape: tuple[int, ...]) -> list[str]:
-    """Return a list with a text of the size of a batch; empty if there is no batch."""
+    """Return [text] with the shape of a batch, such as "batch of 2 × 3"; [] if there is no batch."""
     return [f"batch of {' × '.join(map(str, shape))}"] if shape else []
 
 
 def _is_known(x) -> bool:
+    """Return True for an array or NumPy number that is not traced."""
     return hasattr(x, "dtype") and hasattr(x, "__array__") and is_concrete(x)
 
 

@@ -18,8 +18,9 @@ from jaxtyping import Int
 from jaxmbs.element import GROUND
 from jaxmbs.system.layout import unknown
 
-# Index of the ground among the parents of a `Tree`.
+# Index that stands for the ground among the parents of a `Tree`.
 ROOT = -1
+# One name, or several.
 Names = str | Iterable[str]
 
 
@@ -50,7 +51,7 @@ class Tree:
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """Number of edges from the ground to each body."""
+        """Number of edges from the ground to each body, in the order of `bodies`."""
         depths: list[int] = []
         for parent in self.parents:
             depths.append(1 if parent == ROOT else depths[parent] + 1)
@@ -58,13 +59,13 @@ class Tree:
 
     @cached_property
     def leaves(self) -> tuple[str, ...]:
-        """Bodies without children."""
+        """Names of the bodies that carry no other body."""
         parents = set(self.parents)
         return tuple(body for k, body in enumerate(self.bodies) if k not in parents)
 
     @property
     def floating(self) -> tuple[str, ...]:
-        """Floating bases: bodies that no joint leads to."""
+        """Floating bases: names of the bodies that hang on the ground without a joint."""
         return tuple(body for body, joint in zip(self.bodies, self.joints, strict=True) if joint is None)
 
     def index(self, body: str) -> int:
@@ -81,10 +82,11 @@ class Tree:
 
     @cached_property
     def _indices(self) -> dict[str, int]:
+        """The index of each body in `bodies`, by name."""
         return {body: k for k, body in enumerate(self.bodies)}
 
     def children(self, body: str = GROUND) -> tuple[str, ...]:
-        """Return the bodies that a body, or the ground, carries directly."""
+        """Return the names of the bodies that a body, or the ground, carries directly."""
         k = self.index(body)
         return tuple(child for child, parent in zip(self.bodies, self.parents, strict=True) if parent == k)
 
@@ -94,7 +96,7 @@ class Tree:
         return 0 if k == ROOT else self.depths[k]
 
     def path(self, body: str) -> tuple[int, ...]:
-        """Return the edges from the ground to a body, in this order."""
+        """Return the indices of the edges on the path from the ground to a body, in this order."""
         k, edges = self.index(body), []
         while k != ROOT:
             edges.append(k)
@@ -170,14 +172,14 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
 
 
 def _names(names: Names | None) -> tuple[str, ...]:
-    """Return a single name, several, or None as a tuple."""
+    """Return one name, several names, or None as a tuple of names."""
     if names is None:
         return ()
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _check_cut(mech, cut: Iterable[str]) -> None:
-    """Raise `ValueError` for a name that is not that of a joint."""
+    """Raise `ValueError` for a name in `cut` that is not that of a joint."""
     joints = [name for name, element in mech.constraints.items() if element.freedom is not None]
     for name in cut:
         if name in mech.constraints or name in mech.drivers:
@@ -210,7 +212,7 @@ def _floating_part(leaving: dict[str, list[_Edge]], base: str) -> dict[str, _Edg
 
 
 def _path_from_ground(entering: dict[str, _Edge], body: str) -> list[_Edge]:
-    """Return the edges from the ground to a body."""
+    """Return the edges from the ground to a body, in this order, with the edge that enters each body given."""
     path = []
     while body != GROUND:
         path.append(entering[body])
@@ -219,7 +221,7 @@ def _path_from_ground(entering: dict[str, _Edge], body: str) -> list[_Edge]:
 
 
 def _number_tree(mech, entering: dict[str, _Edge]) -> Tree:
-    """Return the tree of these edges, numbered depth first."""
+    """Return the `Tree` with the edge that enters each body, its bodies numbered depth first."""
     children: dict[str, list[str]] = {name: [] for name in (GROUND, *mech.bodies)}
     for body in mech.bodies:
         children[entering[body].parent].append(body)
@@ -298,7 +300,7 @@ def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = 
 
 
 def _tree(mech, base, cut) -> Tree:
-    """Return the tree of a mechanism, or a given `Tree`."""
+    """Return `mech` if it is a `Tree` already, else the spanning tree of the mechanism."""
     if not isinstance(mech, Tree):
         return spanning_tree(mech, base=base, cut=cut)
     if _names(base) or _names(cut):

@@ -144,7 +144,7 @@ class Trajectory(eqx.Module):
         except ValueError as error:
             raise ValueError(f"{of.joint}: {error}; use run.of(mech).joint(…)") from None
         element = joint.structure
-        motions = [self._of_body(body) for body in (element.i, element.j)]
+        motions = [self._body_motion(body) for body in (element.i, element.j)]
         joint = joint.part(lambda joint: joint.anonymous())
         values, rates, accelerations = _joint_motion(joint, self.layout.bodies[0][1], *motions)
         if of.wraps and jnp.ndim(self.t) > 0:
@@ -164,7 +164,7 @@ class Trajectory(eqx.Module):
             raise ValueError(unknown("state of a force", name, self.state_names))
         return self.states[..., self.state_names.index(name)]
 
-    def _of_body(self, name: str) -> tuple[Array, Array, Array]:
+    def _body_motion(self, name: str) -> tuple[Array, Array, Array]:
         """Return the coordinates, velocities and accelerations of a body, each (*T, …)."""
         if name == GROUND:
             kind = self.layout.bodies[0][1]
@@ -188,7 +188,7 @@ class Trajectory(eqx.Module):
         return self._at_each_time(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
 
     def rotation(self, body: str) -> Float[Array, "*T d d"]:
-        """Return the rotation matrices (T, d, d) of a `body`, whose columns are its axes in the ground frame."""
+        """Return the rotation matrices (T, d, d) of a `body`; their columns are the body's axes in the ground frame."""
         axes = np.eye(self.layout.dimension)
         matrix = lambda q: jnp.stack(
             [self.layout.pose(body, q).direction(jnp.asarray(e, q.dtype)) for e in axes], axis=1
@@ -208,9 +208,11 @@ class Trajectory(eqx.Module):
         return self.a[..., self.layout.velocity_index(coordinate)]
 
     def _position(self, body, s, q):
+        """Return the point s of a body in the ground frame, in a configuration q."""
         return self.layout.point(body, s, q)
 
     def _velocity(self, body, s, q, v):
+        """Return the velocity of the point s of a body in the ground frame."""
         return jax.jvp(partial(self._position, body, s), (q,), (self.layout.rate(q, v),))[1]
 
     def _at_each_time(self, function):
@@ -224,6 +226,7 @@ def _joint_motion(joint: BroadcastTree, body_type, *motions) -> list[Array]:
     """Return the slides and angles of a joint, their rates and second rates, from the motions of its two bodies."""
 
     def at_one_time(element, *motions):
+        """Return the slides and angles, their rates and second rates at one time."""
         return ProgramWithFallback(lambda element, i, j: measure_joint(element, body_type, i, j), runs="once")(
             element, *motions
         )

@@ -44,6 +44,7 @@ class Adaptive(AbstractMethod):
     order: ClassVar[int] = 5
 
     def run(self, setup, times, grid, start):
+        """Return q (T, n), v (T, m) and status (T,) at all times, by diffrax."""
         import diffrax
 
         scaled, closure = setup.scaled_equations, Projection()
@@ -55,13 +56,16 @@ class Adaptive(AbstractMethod):
         )(scaled, start.q, start.v, times[0])
 
         def close(scaled, first, t, q, v):
+            """Return the closed `Motion` for q and v, and True if it is closed."""
             return closure.close(scaled, first, scaled.equations.space.normalised(q), v, t, jnp.ones_like(t))
 
         def state_rates(scaled, first, t, q, v):
+            """Return q̇ and v̇ of the closed state."""
             motion, _ = close(scaled, first, t, q, v)
             return scaled.equations.space.rate(motion.q, motion.v), motion.a
 
         def rates(t, y, args):
+            """Return the rates of y = (q, v), as diffrax calls them."""
             return ProgramWithFallback(state_rates)(*args, t, *y)
 
         longest = jnp.max(jnp.abs(jnp.diff(times))) / grid.steps if len(times) > 1 else jnp.inf
@@ -84,6 +88,7 @@ class Adaptive(AbstractMethod):
         reached = jnp.all(jnp.isfinite(q), axis=1) & jnp.all(jnp.isfinite(v), axis=1)
 
         def output(t, q, v, reached):
+            """Return closed q and v, and the status, at one output time."""
             q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
             motion, is_closed = ProgramWithFallback(close)(scaled, first, t, q, v)
             # A step of length 0: the speed is not checked.
@@ -99,5 +104,5 @@ class Adaptive(AbstractMethod):
 
 
 def _good_so_far(status):
-    """Return (T,), True until the first bad status."""
+    """Return (T,), True for times before the first bad status."""
     return jnp.cumsum(status != Status.CONVERGED) == 0

@@ -35,6 +35,7 @@ def runge_kutta_4(rates: Callable, motion: Motion, t, h, *, written_out: bool = 
     v, a = motion.v, motion.a
 
     def stage(carry, row):
+        """Return the carry after one more stage; `row` has its part of the step and its weight."""
         (d_s, v_s), (sum_d, sum_v), closed = carry
         part, weight = row
         d_s, v_s, now = rates(part * h * d_s, v + part * h * v_s, t + part * h)
@@ -72,9 +73,11 @@ class RK4(FixedStep):
     order: ClassVar[int] = 4
 
     def step(self, scaled, motion, t, h):
+        """Return the `Motion` at t + h, and True if it is closed."""
         space = scaled.equations.space
 
         def rates(d, v, t):
+            """Return ḋ, v̇ and True for the displacement d from the start of the step."""
             q = space.retract(motion.q, d)
             return space.chart_rate(d, v), self.closure.accelerations(scaled, motion, q, v, t, h), jnp.asarray(True)
 
@@ -104,6 +107,7 @@ class SemiImplicitEuler(FixedStep):
     order: ClassVar[int] = 1
 
     def step(self, scaled, motion, t, h):
+        """Return the `Motion` at t + h, and True if it is closed."""
         return self.closure.glide(scaled, motion, motion.v + h * motion.a, t, h)
 
 
@@ -130,17 +134,20 @@ class CoordinatePartitioning(FixedStep):
     order: ClassVar[int] = 4
 
     def step(self, scaled, motion, t, h):
+        """Return the `Motion` at t + h, and True if all stages and the end are closed."""
         equations, unit = scaled.equations, scaled.units.vector
         # Redundant rows contain only rounding, which must not become a pivot.
         rows = motion.kept[:, None] * equations.jacobian(motion.q, t)
         inverse_metric = diagonal(dependent_columns(rows * unit[None, :]).astype(motion.q.dtype))
 
         def close(d, v, t):
+            """Return the `Motion` with dependent coordinates solved for, its displacement, and True if closed."""
             closed = equations.close_position(motion.q, t, inverse_metric, self.iterations, shift=d, floor=motion.floor)
             v = equations.close_velocity_along(closed.q, v, t, inverse_metric, motion.floor)
             return Motion.of(equations, closed.q, v, t, motion.end_floor), closed.shift, scaled.is_closed(closed)
 
         def rates(d, v, t):
+            """Return ḋ, v̇ and True if the stage is closed."""
             stage, d, is_closed = close(d, v, t)
             return equations.space.chart_rate(d, stage.v), stage.a, is_closed
 

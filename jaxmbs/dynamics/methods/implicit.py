@@ -59,11 +59,11 @@ class EndOfStep(NamedTuple):
 
     @property
     def at_rest(self) -> Float[Array, " m"]:
-        """The shift (m,) with v₁ = 0."""
+        """The shift of q₁ (m,) from the predicted state for which v₁ = 0."""
         return -self.v / self.v_by_q
 
     def moved(self, shift) -> EndOfStep:
-        """Return the equations about the state that is reached by a shift."""
+        """Return the equations with q₁ of the predicted state moved by a shift (m,), and v₁, v̇₁ accordingly."""
         q = self.scaled.equations.space.retract(self.q, shift)
         return self._replace(q=q, v=self.v + self.v_by_q * shift, a=self.a + self.a_by_q * shift)
 
@@ -76,7 +76,7 @@ class EndOfStep(NamedTuple):
         return equations.with_reactive_forces(q, v, t)[0].imbalance(q, v, a, t) - pull
 
     def gaps(self, unknown) -> Float[Array, " k"]:
-        """Return the balance and Φ for the unknowns, shift and λ."""
+        """Return the imbalance of forces (m,), then Φ, for the unknowns (shift, λ)."""
         shift, multipliers = self._parts(unknown)
         closing = self.scaled.equations.residual(self.moved(shift).q, self.t)
         return jnp.concatenate([self.balance(shift, multipliers), closing])
@@ -101,7 +101,7 @@ class EndOfStep(NamedTuple):
         return self.scaled.is_closed(found, digits)
 
     def _parts(self, unknown):
-        """Split unknowns into shift and λ, or gaps into balance and Φ."""
+        """Split unknowns (shift, λ), or gaps (balance, Φ), into these two parts."""
         n = self.scaled.equations.space.m
         return unknown[:n], unknown[n:]
 
@@ -125,18 +125,21 @@ class AbstractAlpha(AbstractFixedStep):
     @property
     @abc.abstractmethod
     def newmark(self) -> Newmark:
-        """The method's coefficients."""
+        """Coefficients α_m, α_f, β, γ of the method."""
 
     iterations: int = eqx.field(static=True, default=4, kw_only=True)
 
     def start(self, scaled, motion, t):
+        """Return the carry of the first step, with A = v̇ and λ of the start."""
         multipliers = scaled.equations.accelerations(motion.q, motion.v, t)[1]
         return AlphaCarry(motion, motion.a, multipliers)
 
     def motion(self, carry):
+        """Return the motion in a carry."""
         return carry.motion
 
     def step(self, scaled, carry, t, h):
+        """Return the carry at t + h, and True if Newton's method converged."""
         equations, space, (q, v, a, *_) = scaled.equations, scaled.equations.space, carry.motion
         alpha_m, alpha_f, beta, gamma = self.newmark
         t = t + h
@@ -187,11 +190,13 @@ class GeneralizedAlpha(AbstractAlpha):
     order: ClassVar[int] = 2
 
     def __check_init__(self):
+        """Raise `ValueError` unless rho is in [0, 1]."""
         if not 0 <= self.rho <= 1:
             raise ValueError(f"rho must lie between 0 and 1, got {self.rho}")
 
     @property
     def newmark(self):
+        """Coefficients that give the spectral radius ρ∞ = `rho` at infinite frequency."""
         alpha_m = (2 * self.rho - 1) / (self.rho + 1)
         alpha_f = self.rho / (self.rho + 1)
         gamma = 0.5 + alpha_f - alpha_m
@@ -220,9 +225,11 @@ class HHT(AbstractAlpha):
     order: ClassVar[int] = 2
 
     def __check_init__(self):
+        """Raise `ValueError` unless alpha is in [−1/3, 0]."""
         if not -1 / 3 <= self.alpha <= 0:
             raise ValueError(f"alpha must lie between -1/3 and 0, got {self.alpha}")
 
     @property
     def newmark(self):
+        """Coefficients for α = `alpha`."""
         return Newmark(0.0, -self.alpha, (1 - self.alpha) ** 2 / 4, 0.5 - self.alpha)

@@ -22,14 +22,15 @@ from jaxmbs.numerics.scaling import Units, gap_limit
 from jaxmbs.programs import ProgramWithFallback, save_for_reverse
 from jaxmbs.system.mechanism import Mechanism
 
-# A step that turns a body by more than this, in radians, has diverged. The limit is far below overflow, so that the
-# derivatives of the rejected step stay finite.
+# A step that turns a body by more radians than this has the status NON_FINITE: it has diverged. The limit is far below
+# overflow, so that the derivatives of the rejected step stay finite.
 MAX_TURN_IN_STEP = 1e3
-# Newton steps at a start that is not assembled, where gaps may be larger than the error of a step.
+# Number of Newton steps that close a start that is not assembled, where gaps may be larger than the error of a step.
 STARTING_ITERATIONS = 8
-# Positions and velocities with gaps of at most this many rounding units are not changed.
+# Initial positions or velocities whose gaps are at most this many rounding units of their size are not changed.
 EXACT_ROUNDING_UNITS = 8
 # Largest gap in Φ_q v + Φ_t that named velocities may leave, relative to the largest velocity: four digits are enough.
+# A larger one gives the status NOT_ASSEMBLED.
 MAX_NAMED_VELOCITY_GAP = 1e-3
 
 
@@ -134,7 +135,7 @@ class ScaledEquations(eqx.Module):
         return jnp.max(jnp.abs(gap / self.rows), initial=0) <= limit
 
     def _scale(self, q):
-        """Return the length of the mechanism, or the largest position in q if that is larger."""
+        """Return the size of the mechanism, `length`, or the largest position in q if that is larger."""
         extent = self.equations.space.extent(q)
         return jnp.maximum(self.length, jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(extent)), initial=0))
 
@@ -177,7 +178,7 @@ class Grid(NamedTuple):
     rows: tuple[int, ...]
 
     def boundaries(self, times) -> Float[Array, " K"]:
-        """Return the times of all boundaries."""
+        """Return the times (K,) of all boundaries, for output times (T,)."""
         k, part = np.array(self.interval), np.array(self.part)
         following = times[np.minimum(k + 1, len(times) - 1)]
         return times[k] + (following - times[k]) * part.astype(times.dtype)
@@ -208,7 +209,7 @@ class AbstractFixedStep(AbstractMethod):
 
     @abc.abstractmethod
     def motion(self, carry) -> Motion:
-        """Return the motion in a carry."""
+        """Return the `Motion` that is in a carry."""
 
     def output_values(self, scaled: ScaledEquations, carry, t) -> tuple[Array, Array]:
         """Return q and v at an output time, the velocities closed once more."""
@@ -216,6 +217,7 @@ class AbstractFixedStep(AbstractMethod):
         return motion.q, scaled.equations.close_velocity(motion.q, motion.v, t, motion.floor)
 
     def run(self, setup, times, grid, start):
+        """Return q (T, n), v (T, m) and status (T,) at the output times."""
         rollout = lambda setup, times, q, v: self._rollout(
             setup.scaled_equations, times, grid.steps, InitialState(q, v, start.named, start.assembled)
         )
@@ -224,11 +226,12 @@ class AbstractFixedStep(AbstractMethod):
         return jax.tree.map(lambda x: x[np.array(grid.rows)], rows)
 
     def _rollout(self, scaled: ScaledEquations, times, steps: int, start: InitialState):
-        """Return q, v and status at the first of the times, and rows of these for the others, `steps` steps apart."""
+        """Return (q, v, status) at the first of the times, and rows of each at the others, `steps` steps apart."""
         at_start = scaled if len(times) == 1 else scaled.in_steps((times[1] - times[0]) / steps)
         motion, status = initial_motion(at_start, start, times[0])
 
         def advance(scaled, carry_and_status, t, h):
+            """Return carry and status after a step; after a bad status the carry does not change."""
             carry, status = carry_and_status
             new, closed = self.step(scaled, carry, t, h)
             now = save_for_reverse(step_status(scaled, self.motion(new), closed, t + h, h))
@@ -236,6 +239,7 @@ class AbstractFixedStep(AbstractMethod):
             return where_tree(status == Status.CONVERGED, new, carry), status
 
         def interval(carry_and_status, boundaries):
+            """Return carry and status after the steps between two boundaries, and the outputs there."""
             t, end = boundaries
             h = (end - t) / steps
             stepped = scaled.in_steps(h)
@@ -253,9 +257,11 @@ class FixedStep(AbstractFixedStep):
     """A method with steps of equal length that carries only a `Motion`."""
 
     def start(self, scaled, motion, t):
+        """Return the initial motion as the carry."""
         return motion
 
     def motion(self, carry):
+        """Return the carry, which is the motion."""
         return carry
 
 
@@ -302,7 +308,7 @@ def _unless_exact(exact, given, closed):
 
 
 def step_status(scaled: ScaledEquations, motion: Motion, closed, t, h) -> Int[Array, ""]:
-    """Return the status of a step of length h that led to this motion."""
+    """Return the status of a step of length h that led to this motion; `closed` is False if it could not be closed."""
     status = jnp.where(closed, int(Status.CONVERGED), int(Status.NOT_CONVERGED))
     if motion.solved is not None:
         status = jnp.where(motion.solved, status, int(Status.JAMMED))
@@ -314,5 +320,5 @@ def step_status(scaled: ScaledEquations, motion: Motion, closed, t, h) -> Int[Ar
 
 
 def _size(motion: Motion) -> Float[Array, ""]:
-    """Return the sum of all |q|, |v| and |a|."""
+    """Return the sum of all |q|, |v| and |a| of a motion, which is finite if all of them are."""
     return sum((jnp.sum(jnp.abs(x)) for x in motion[:3]), jnp.zeros((), motion.q.dtype))

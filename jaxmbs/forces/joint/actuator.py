@@ -61,13 +61,16 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
 
     @property
     def states(self):
+        """("activation",) with a time constant or an integrated control; else empty."""
         return () if self.time_constant is None and not self.integrates else ("activation",)
 
     @property
     def start(self):
+        """Initial activation, if it is a state."""
         return (self.initial,) if self.states else ()
 
     def rates(self, state):
+        """Return ẇ (1,); zero at an end of the activation's range if it would leave the range."""
         control, activation = self._control(state), self.known[0]
         rate = control if self.time_constant is None else (control - activation) / self.time_constant
         if self.activation_range is not None:
@@ -77,6 +80,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
         return rate[None]
 
     def effort(self, state, along):
+        """Return τ of the coordinate `along` the joint, kept within `effort_range`."""
         activation = _clip(self.known[0], self.activation_range) if self.states else self._control(state)
         (g, g_x, g_v), (b, b_x, b_v) = self.gain, self.bias
         x, rate = along.value if self.middle is None else along.near(self.middle), along.rate
@@ -84,10 +88,11 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
         return _clip(effort, self.effort_range)
 
     def _control(self, state):
-        """Return u within its range."""
+        """Return the control u, kept within `control_range`."""
         return _clip(evaluate(self.control, state, (), "control"), self.control_range)
 
     def check(self, dimension):
+        """Raise `ValueError` for a control, a range or a time constant that cannot be used."""
         super().check(dimension)
         check_value(self.control, (), "control")
         check_positive(self, "time_constant")
@@ -99,5 +104,5 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
 
 
 def _clip(x, limits):
-    """Return x within a range, or x for None."""
+    """Return x kept within limits (lower, upper); x itself if limits is None."""
     return x if limits is None else jnp.clip(x, limits[0], limits[1])

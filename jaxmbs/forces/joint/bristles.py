@@ -54,26 +54,31 @@ class BristleFriction(AbstractEffort, AbstractStatefulForce):
 
     @property
     def states(self):
+        """("deflection",), that of the bristles."""
         return ("deflection",)
 
     @property
     def start(self):
+        """Deflection of the bristles at the start, zero."""
         return (0.0,)
 
     def rates(self, state):
+        """Return ż (1,), the rate of the deflection."""
         return self._bending(self._along(state).rate)[None]
 
     def _bending(self, rate):
-        """Return ż for the rate ẋ."""
+        """Return ż, the rate of the deflection, if the joint's coordinate has this rate."""
         limit = self.dynamic
         if self.static is not None:
             limit = limit + (self.static - self.dynamic) * jnp.exp(-((rate / self.velocity) ** 2))
         return rate - self.stiffness * jnp.abs(rate) * self.known[0] / limit
 
     def effort(self, state, along):
+        """Return τ = −(σ₀ z + σ₁ ż + c ẋ)."""
         return -(self.stiffness * self.known[0] + self.damping * self._bending(along.rate) + self.viscous * along.rate)
 
     def check(self, dimension):
+        """Raise `ValueError` for numbers of a wrong sign, `static` below `dynamic` or without a velocity."""
         super().check(dimension)
         require(self.static is None or self.velocity is not None, "velocity is missing: that of Stribeck's curve")
         check_positive(self, "dynamic", "velocity", "stiffness")

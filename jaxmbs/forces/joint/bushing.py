@@ -50,16 +50,16 @@ class Bushing(AbstractForce):
 
     @property
     def stiffness(self) -> Array:
-        """K as a matrix."""
+        """Stiffness K as a matrix, 6×6 in space, 3×3 in the plane."""
         return self._stiffness
 
     @property
     def damping(self) -> Array | None:
-        """C as a matrix."""
+        """Damping C as a matrix of the size of K; None without damping."""
         return self._damping
 
     def _displacement(self, i, j):
-        """Return x of two poses."""
+        """Return the relative coordinates x of the poses i and j: displacements, then the rotation."""
         zero = jnp.zeros_like(i.r)
         point_i, point_j = (zero if point is None else point for point in (self.point_i, self.point_j))
         shift = i.components(j.point(point_j) - i.point(point_i))
@@ -71,12 +71,13 @@ class Bushing(AbstractForce):
         return jnp.concatenate([axes, vector if self.frame_i is None else self.frame_i.T @ vector])
 
     def _relative_motion(self, state):
-        """Return x, ẋ, and the function from forces conjugate to x to generalized forces on the two bodies."""
+        """Return relative coordinates x, their rates, and the map from forces conjugate to x to loads on the bodies."""
         kind = type(next(iter(state.bodies.values())))
         coordinates = tuple(kind.coordinates_of(state.poses[body]) for body in (self.i, self.j))
         displacement = lambda x_i, x_j: self._displacement(kind.pose(x_i), kind.pose(x_j))
 
         def rate_and_value(v_i, v_j):
+            """Return ẋ for velocities of the two bodies, and x."""
             rates = tuple(kind.manifold.rate(x, v) for x, v in zip(coordinates, (v_i, v_j), strict=True))
             x, x_dot = jax.jvp(displacement, coordinates, rates)
             return x_dot, x
@@ -86,6 +87,7 @@ class Bushing(AbstractForce):
         return x, x_dot, transpose
 
     def generalized(self, state):
+        """Return Q (m,) = −(∂ẋ/∂v)ᵀ (K x + C ẋ)."""
         x, x_dot, transpose = self._relative_motion(state)
         load = -self.stiffness @ x
         if self.damping is not None:
@@ -94,10 +96,12 @@ class Bushing(AbstractForce):
         return opposite(state, self.i, on_i, self.j, on_j)
 
     def potential(self, state):
+        """Return ½ xᵀK x."""
         x = self._displacement(state.poses[self.i], state.poses[self.j])
         return x @ self.stiffness @ x / 2
 
     def measures(self, state):
+        """Return force and torque −(K x + C ẋ) on body j; vectors are in the ground frame."""
         i = state.poses[self.i]
         x, x_dot, _ = self._relative_motion(state)
         load = -self.stiffness @ x - (0 if self.damping is None else self.damping @ x_dot)
@@ -106,6 +110,7 @@ class Bushing(AbstractForce):
         return {"force": i.direction(in_body[:d]), "torque": in_body[2] if d == 2 else i.direction(in_body[3:])}
 
     def check(self, dimension):
+        """Raise `ValueError` for matrices of a wrong size, not symmetric or negative, or an unusable frame."""
         require(self._stiffness is not None, "stiffness is missing")
         super().check(dimension)
         size = 3 if dimension == 2 else 6
@@ -126,7 +131,7 @@ class Bushing(AbstractForce):
 
 
 def _matrix(given):
-    """Return a matrix unchanged, or the matrix with a given diagonal."""
+    """Return a matrix or None unchanged; for a row of numbers the matrix with this diagonal."""
     if given is None or np.ndim(given) != 1:
         return given
     known = all(map(is_concrete, jax.tree.leaves(given)))

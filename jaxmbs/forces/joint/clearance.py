@@ -80,13 +80,13 @@ class ClearanceRevolute(AbstractContactForce):
 
     @property
     def damping(self):
-        """The coefficient d of δ̇ in the contact force."""
+        """The coefficient d of the penetration rate δ̇ in the contact force."""
         if self.law == "flores":
             return 8 * (1 - self.restitution) / (5 * self.restitution * self.impact_velocity)
         return 3 * (1 - self.restitution**2) / (4 * self.impact_velocity)
 
     def _contacts(self, state):
-        """Return for each end of the pin its place in the frame of body j, the normal in the ground frame, and δ."""
+        """Return (place on body j, unit normal, δ) of each end of the pin; in the plane there is one end."""
         i, j = state.poses[self.i], state.poses[self.j]
         zero = jnp.zeros_like(i.r)
         hole = i.point(zero if self.point_i is None else self.point_i)
@@ -110,7 +110,7 @@ class ClearanceRevolute(AbstractContactForce):
         return found
 
     def _forces(self, state):
-        """Return for each contact its place in the ground frame and the force on body j."""
+        """Return pairs of the place of a contact and the force on body j there, both in the ground frame."""
         i, j = state.poses[self.i], state.poses[self.j]
         found = []
         for end, normal, depth in self._contacts(state):
@@ -132,6 +132,7 @@ class ClearanceRevolute(AbstractContactForce):
         return found
 
     def generalized(self, state):
+        """Return the generalized force (m,) of all contacts on the two bodies."""
         i, j = state.poses[self.i], state.poses[self.j]
         total = jnp.zeros_like(state.v)
         for place, force in self._forces(state):
@@ -140,13 +141,16 @@ class ClearanceRevolute(AbstractContactForce):
         return total
 
     def potential(self, state):
+        """Return Σ k δⁿ⁺¹ / (n + 1) over the contacts with δ > 0."""
         return sum(contact_energy(depth, self.stiffness, self.exponent) for *_, depth in self._contacts(state))
 
     def measures(self, state):
+        """Return the force on body j in the ground frame, and the largest δ as the length."""
         force = sum(force for _, force in self._forces(state))
         return {"force": force, "length": jnp.stack([depth for *_, depth in self._contacts(state)]).max()}
 
     def check(self, dimension):
+        """Raise `ValueError` for arguments that are missing, have a wrong sign, or belong to the other dimension."""
         for name in ("clearance", "stiffness"):
             require(getattr(self, name) is not None, f"{name} is missing")
         super().check(dimension)
@@ -168,6 +172,6 @@ class ClearanceRevolute(AbstractContactForce):
 
 
 def _unit(axis: Any):
-    """Return an axis with length 1; z for None."""
+    """Return an axis scaled to length 1; z for None."""
     axis = jnp.array([0.0, 0.0, 1.0]) if axis is None else jnp.asarray(axis)
     return axis / jnp.sqrt(axis @ axis)

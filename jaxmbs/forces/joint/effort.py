@@ -41,21 +41,25 @@ class AbstractEffort(AbstractForce):
 
     @abc.abstractmethod
     def effort(self, state: State, along: Along) -> Float[Array, ""]:
-        """Return torque or force in a `state`, for value and rate of the coordinate, `along`."""
+        """Return the torque or force in a `state`; `along` has value and rate of the joint's coordinate."""
 
     def generalized(self, state):
+        """Return the generalized force (m,) of the effort along the coordinate."""
         along = self._along(state)
         return along.generalized(self.effort(state, along))
 
     def measures(self, state):
+        """Return the effort as torque or force, the coordinate as angle or length, and its rate."""
         along = self._along(state)
         effort, value = ("torque", "angle") if along.angular else ("force", "length")
         return {effort: self.effort(state, along), value: along.value, "rate": along.rate}
 
     def _along(self, state) -> Along:
+        """Return value and rate of the joint's coordinate in a state, and its generalized direction."""
         return state.along(self.joint, self.coordinate)
 
     def check_joints(self, elements):
+        """Raise `ValueError` if there is no such joint, or its coordinate has to be named."""
         coordinates_of(elements, self.joint, self.coordinate).single_index()
 
 
@@ -87,6 +91,7 @@ class JointSpring(AbstractEffort):
     needed = ("stiffness", "damping", "effort_law")
 
     def effort(self, state, along):
+        """Return τ = −k (x − x₀) − c ẋ + τ_n(x, ẋ)."""
         x, total = along.near(self.free), jnp.zeros_like(along.rate)
         if self.stiffness is not None:
             total = total - self.stiffness * (x - self.free)
@@ -95,6 +100,7 @@ class JointSpring(AbstractEffort):
         return total if self.effort_law is None else total + self.effort_law(x, along.rate)
 
     def potential(self, state):
+        """Return ½ k (x − x₀)²; zero without a stiffness."""
         if self.stiffness is None:
             return jnp.zeros((), state.q.dtype)
         return self.stiffness * (self._along(state).near(self.free) - self.free) ** 2 / 2
@@ -141,6 +147,7 @@ class JointStop(AbstractEffort, AbstractContactForce):
     needed = ("lower", "upper")
 
     def effort(self, state, along):
+        """Return the effort of the limit that is exceeded, towards the allowed range; zero within it."""
         total = jnp.zeros_like(along.rate)
         for sign, depth in self._depths(along):
             rate = sign * along.rate
@@ -149,18 +156,20 @@ class JointStop(AbstractEffort, AbstractContactForce):
         return total
 
     def potential(self, state):
+        """Return k δⁿ⁺¹ / (n + 1) with δ the amount by which a limit is exceeded; zero within the limits."""
         total = jnp.zeros((), state.q.dtype)
         for _, depth in self._depths(self._along(state)):
             total = total + contact_energy(depth, self.stiffness, self.exponent)
         return total
 
     def _depths(self, along):
-        """Return for each limit the sense in which it is exceeded, ±1, and δ."""
+        """Return (sign, δ) for each limit: −1 for the lower, 1 for the upper one, and δ > 0 where it is exceeded."""
         limits = [limit for limit in (self.lower, self.upper) if limit is not None]
         x = along.near(sum(limits[1:], limits[0]) / len(limits))
         return [(sign, sign * (x - limit)) for sign, limit in ((-1, self.lower), (1, self.upper)) if limit is not None]
 
     def check(self, dimension):
+        """Raise `ValueError` for a stiffness that is missing, numbers of a wrong sign, or limits in the wrong order."""
         require(self.stiffness is not None, "stiffness is missing")
         super().check(dimension)
         check_contact(self)
@@ -197,10 +206,12 @@ class OneWayClutch(AbstractEffort):
     reverse: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def effort(self, state, along):
+        """Return τ = T tanh(c w / T) against the blocked direction; zero while the joint runs free."""
         sign = -1 if self.reverse else 1
         drag = self.damping * jnp.maximum(-sign * along.rate, 0)
         return sign * (drag if self.capacity is None else self.capacity * jnp.tanh(drag / self.capacity))
 
     def check(self, dimension):
+        """Raise `ValueError` unless damping and capacity are positive."""
         super().check(dimension)
         check_positive(self, "damping", "capacity")

@@ -67,25 +67,29 @@ class JointFriction(AbstractReactiveForce):
 
     @property
     def reactive(self):
+        """True unless the normal force is given as `preload`."""
         return self.preload is None
 
     def generalized(self, state):
+        """Return the generalized force (m,) of F on both bodies."""
         sliding, transpose, joint = self._sliding(state)
         dry = friction_by_speed(sliding, self.velocity, self.dynamic, self.static)
-        on_i, on_j = transpose(-self._pressure() * dry - self.viscous * sliding)
+        on_i, on_j = transpose(-self._normal_force() * dry - self.viscous * sliding)
         return opposite(state, joint.i, on_i, joint.j, on_j)
 
-    def _pressure(self):
-        """Return N."""
+    def _normal_force(self):
+        """Return the normal force N: the preload, or the size computed from the reaction, else raise `ValueError`."""
         pressure = self.size if self.preload is None else self.preload
         require(pressure is not None, "depends on reactions, which are not known here; `force_elements` finds them")
         return pressure
 
     def size_inputs(self, state, a, load):
+        """Return the reaction force (d,) on body j, followed by the torque if there is a bearing length."""
         del a
         return jnp.concatenate([load.force, load.torque]) if self.length is not None else load.force
 
     def size_from(self, state, inputs):
+        """Return the normal force N for this reaction."""
         d = state.poses[state.elements[self.joint].i].dimension
         if self.length is None:
             return _norm(inputs)
@@ -94,7 +98,7 @@ class JointFriction(AbstractReactiveForce):
         return _norm(force + across) + _norm(force - across)
 
     def _across(self, state, torque):
-        """Return T_r × a for the joint axis a, or T_r perpendicular to the axis in the plane."""
+        """Return reaction torque × unit vector of the joint's axis; in the plane the torque times the normal."""
         joint = state.elements[self.joint]
         pose, slides = state.poses[joint.i], joint.mobility.slides
         axis = pose.direction(joint.axes_i[:, 2] if slides is None else slides[:, 0])
@@ -110,6 +114,7 @@ class JointFriction(AbstractReactiveForce):
         point_on_i = i.components(place - i.r)
 
         def sliding(v_i, v_j):
+            """Return w for velocities of the two bodies."""
             parts = []
             if mobility.slides is not None:
                 apart = j.velocity(mobility.point_j, v_j) - i.velocity(point_on_i, v_i)
@@ -122,6 +127,7 @@ class JointFriction(AbstractReactiveForce):
         return w, transpose, joint
 
     def measures(self, state):
+        """Return the friction as torque or force, the joint's coordinate and its rate; {} if it has several."""
         of = coordinates_of(state.elements, self.joint, None)
         if len(of.slides) + len(of.angles) != 1:
             return {}
@@ -130,6 +136,7 @@ class JointFriction(AbstractReactiveForce):
         return {effort: load @ along.push / (along.push @ along.push), value: along.value, "rate": along.rate}
 
     def check_joints(self, elements):
+        """Raise `ValueError` unless the joint moves, has a radius if it turns, and an axis if a length is given."""
         of = coordinates_of(elements, self.joint, None)
         turns = elements[self.joint].mobility.turning is not None
         slides = bool(of.slides)
@@ -143,6 +150,7 @@ class JointFriction(AbstractReactiveForce):
         require(self.length is None or straight, f"length: {of.joint} has no axis")
 
     def check(self, dimension):
+        """Raise `ValueError` for numbers that are missing or have a wrong sign, or `static` below `dynamic`."""
         require(self.velocity is not None, "velocity is missing")
         super().check(dimension)
         check_not_negative(self, "dynamic", "static", "viscous", "preload", "radius")
@@ -153,7 +161,11 @@ class JointFriction(AbstractReactiveForce):
 
 
 def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> Float[Array, " k"]:
-    """Return μ(|w| / v_t) w / |w| after Brown and McPhee, smooth at w = 0; v_t is `velocity`."""
+    """Return the friction (k,) for a unit normal force, along the sliding velocity w and with its sign.
+
+    It is μ(|w| / v_t) w / |w| after Brown and McPhee, smooth at w = 0, where v_t is `velocity`; μ tends to `dynamic`, and
+    has its peak at v_t: `static`, if that is given.
+    """
     u = w / velocity
     u2 = u @ u
     if len(w) == 1:
@@ -168,6 +180,6 @@ def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> 
 
 
 def _norm(x: Float[Array, " d"]) -> Float[Array, ""]:
-    """Return the length of a vector, with the derivative zero at zero."""
+    """Return the length of a vector; at zero its derivative is zero."""
     square = x @ x
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)

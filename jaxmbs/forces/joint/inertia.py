@@ -25,19 +25,23 @@ class AbstractInertialEffort(AbstractEffort, AbstractReactiveForce):
 
     @property
     def reactive(self):
+        """True if there is an inertia, whose effort depends on accelerations."""
         return self.at_joint is not None
 
     def size_inputs(self, state, a, load):
+        """Return the second rate ẍ (1,) of the coordinate for accelerations a (m,) of the mechanism."""
         del load
         return state.acceleration_along(self.joint, self.coordinate, a)[None]
 
     def size_from(self, state, inputs):
+        """Return the effort −J ẍ."""
         del state
         inertia = self.at_joint
         assert inertia is not None  # or it is not reactive
         return -inertia * inputs[0]
 
     def kinetic(self, state):
+        """Return ½ J ẋ²; zero without inertia."""
         inertia = self.at_joint
         return jnp.zeros((), state.q.dtype) if inertia is None else inertia * self._along(state).rate ** 2 / 2
 
@@ -67,13 +71,16 @@ class JointInertia(AbstractInertialEffort):
 
     @property
     def at_joint(self):
+        """J, the given inertia."""
         return self.inertia
 
     def effort(self, state, along):
+        """Return −J ẍ, or raise `ValueError` before accelerations are known."""
         require(self.size is not None, "needs accelerations, which are not known here; `force_elements` finds them")
         return self.size
 
     def measures(self, state):
+        """Return effort, coordinate and rate, and zero power: its energy is part of the kinetic energy."""
         # Its energy is part of the kinetic energy of the mechanism, so its power is zero.
         along = self._along(state)
         names = ("torque", "angle") if along.angular else ("force", "length")
@@ -81,5 +88,6 @@ class JointInertia(AbstractInertialEffort):
         return {**found, "rate": along.rate, "power": jnp.zeros_like(along.rate)}
 
     def check(self, dimension):
+        """Raise `ValueError` for wrong shapes, or a negative inertia."""
         super().check(dimension)
         check_not_negative(self, "inertia")

@@ -18,7 +18,7 @@ from jaxmbs.forces.values import check_value, evaluate, value_field
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import is_concrete, real
 
-# A current that is a state rises more slowly if it is within this fraction of its limit.
+# Within this fraction of its limit, a current that is a state rises the more slowly the nearer it is to the limit.
 SLOW_FRACTION = 0.05
 
 
@@ -39,8 +39,10 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
     of inertia I and η = 1.
 
     With a backlash the rotor has a degree of freedom of its own, with two states, both referred to the joint: "lead",
-    s, the angle by which the rotor is ahead of the joint, and "rate", w, the speed of the rotor: ṡ = w − ẋ,
-    n² J ẇ = n η K i − τ.
+    s, the angle by which the rotor is ahead of the joint, and "rate", w, the speed of the rotor:
+
+        ṡ = w − ẋ,  n² J ẇ = n η K i − τ.
+
     The effort τ that reaches the joint is that of a stop (as in `JointStop`, with exponent 1) at each end of the play,
     s = ±b/2. The rotor starts in the middle of the play, with the speed of the joint.
 
@@ -88,13 +90,16 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
 
     @property
     def touching(self):
+        """True with a backlash, whose teeth are contacts."""
         return self.backlash is not None
 
     @property
     def at_joint(self):
+        """n² J; None without an inertia, or with a backlash, where the rotor has a rate of its own."""
         return None if self.inertia is None or self.backlash is not None else self.ratio**2 * self.inertia
 
     def effort(self, state, along):
+        """Return τ: that of the teeth with a backlash, else that of the drive and of the rotor's inertia."""
         if self.backlash is not None:
             return self._tooth_effort(along)
         drive = self._drive(state, along.rate)
@@ -107,18 +112,22 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
 
     @property
     def states(self):
+        """Names of the states: "current" with an inductance, then "lead" and "rate" with a backlash."""
         current = () if self.inductance is None else ("current",)
         return current if self.backlash is None else (*current, "lead", "rate")
 
     @property
     def start(self):
+        """Zero for each state."""
         return (0.0,) * len(self.states)
 
     def at_start(self, state):
+        """Return zeros for the states; the rate of the rotor is that of the joint."""
         start = super().at_start(state)
         return start if self.backlash is None else start.at[-1].set(self._along(state).rate)
 
     def rates(self, state):
+        """Return the rates of the states: di/dt, then ṡ and ẇ with a backlash."""
         along, found = self._along(state), []
         rate = self._rate(along.rate)
         if self.inductance is not None:
@@ -129,11 +138,11 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return jnp.stack(found)
 
     def _rate(self, joint_rate):
-        """Return the rate of the rotor, referred to the joint."""
+        """Return the rate of the rotor, divided by the ratio n; without a backlash it is that of the joint."""
         return joint_rate if self.backlash is None else self.known[-1]
 
     def _current_rate(self, state, rate):
-        """Return di/dt."""
+        """Return di/dt for the rotor's rate, reduced as the current comes near its limit."""
         drop = self.resistance * self.known[0] + self.torque_constant * self.ratio * rate
         found = (self._voltage(state) - drop) / self.inductance
         if self.current_limit is not None:
@@ -142,12 +151,12 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return found
 
     def _teeth(self):
-        """Return for each side of the play the sense in which it is exceeded, ±1, and the depth."""
+        """Return (sign, δ) for both ends of the play: −1 or 1, and δ > 0 where the lead exceeds that end."""
         assert self.backlash is not None
         return [(sign, sign * self.known[-2] - self.backlash / 2) for sign in (-1, 1)]
 
     def _tooth_effort(self, along):
-        """Return τ, from the rotor to the joint."""
+        """Return τ, the effort of the teeth on the joint, for value and rate `along` the joint."""
         faster, total = self.known[-1] - along.rate, jnp.zeros_like(along.rate)
         for sign, depth in self._teeth():
             law = self.tooth_stiffness, 1.0, self.tooth_damping
@@ -155,14 +164,14 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return total
 
     def _voltage(self, state):
-        """Return u within its limits."""
+        """Return the voltage u, kept within ±u_max."""
         voltage = evaluate(self.voltage, state, (), "voltage")
         if self.voltage_limit is not None:
             voltage = jnp.clip(voltage, -self.voltage_limit, self.voltage_limit)
         return voltage
 
     def _current(self, state, rate):
-        """Return i within its limits."""
+        """Return the current i: the state with an inductance, else that of u and the rotor's rate, within ±i_max."""
         if self.inductance is not None:
             return self.known[0]
         voltage = self._voltage(state)
@@ -170,13 +179,14 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return current if self.current_limit is None else jnp.clip(current, -self.current_limit, self.current_limit)
 
     def _drive(self, state, rate):
-        """Return n η K i, or n K i / η if the joint drives the motor."""
+        """Return n η K i, the drive's effort at the joint, or n K i / η if the joint drives the motor."""
         torque = self.ratio * self.torque_constant * self._current(state, rate)
         if self.efficiency is None:
             return torque
         return torque * jnp.where(torque * rate < 0, 1 / self.efficiency, self.efficiency)
 
     def potential(self, state):
+        """Return the elastic energy of the teeth; zero without a backlash."""
         total = jnp.zeros((), state.q.dtype)
         if self.backlash is not None:
             for _, depth in self._teeth():
@@ -184,11 +194,13 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return total
 
     def kinetic(self, state):
+        """Return the kinetic energy ½ n² J times the squared rate of the rotor at the joint."""
         if self.backlash is None or self.inertia is None:
             return super().kinetic(state)
         return self.ratio**2 * self.inertia * self.known[-1] ** 2 / 2
 
     def measures(self, state):
+        """Return effort, coordinate, rate, current and power; the power that the inertia takes up is not in it."""
         along = self._along(state)
         rate, value = self._rate(along.rate), "angle" if along.angular else "length"
         drive = self._drive(state, rate)
@@ -200,6 +212,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return {**found, "current": self._current(state, rate), "power": power}
 
     def check(self, dimension):
+        """Raise `ValueError` for numbers of a wrong sign, an efficiency above 1, or an incomplete backlash."""
         super().check(dimension)
         check_value(self.voltage, (), "voltage")
         check_positive(self, "resistance", "current_limit", "voltage_limit", "efficiency", "inductance")
@@ -244,6 +257,7 @@ class Servo(AbstractEffort):
     limit: Array | None = real(optional=True, default=None)
 
     def effort(self, state, along):
+        """Return τ = k_p (x_s − x) + k_v (ẋ_s − ẋ), kept within ±τ_max."""
         target = evaluate(self.target, state, (), "target")
         effort = self.position_gain * (target - along.near(target)) - self.velocity_gain * along.rate
         if isinstance(self.target, AbstractMotion):
@@ -251,6 +265,7 @@ class Servo(AbstractEffort):
         return effort if self.limit is None else jnp.clip(effort, -self.limit, self.limit)
 
     def check(self, dimension):
+        """Raise `ValueError` for an unusable target, negative gains, or a limit that is not positive."""
         super().check(dimension)
         check_value(self.target, (), "target")
         check_not_negative(self, "position_gain", "velocity_gain")

@@ -48,17 +48,17 @@ class AbstractReactiveForce(AbstractForce):
     @property
     @abc.abstractmethod
     def reactive(self) -> bool:
-        """True if its size depends on accelerations or reactions; if not, it is an ordinary force."""
+        """True if its size depends on accelerations or reactions; else its size is not used."""
 
     @abc.abstractmethod
     def size_inputs(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
-        """Return the numbers (k,) on which the size depends, affine in the accelerations and in the reaction."""
+        """Return the numbers (k,) on which the size depends, affine in the accelerations a and the joint's `load`."""
 
     @abc.abstractmethod
     def size_from(self, state: State, inputs: Float[Array, " k"]) -> Float[Array, ""]:
-        """Return the size for these inputs."""
+        """Return the size of the force for the inputs (k,) of `size_inputs`."""
 
 
 def size_field():
-    """Return a dataclass field for the size of a force."""
+    """Return a dataclass field for `size`, which is None until it has been computed."""
     return real(optional=True, default=None, init=False)

@@ -35,7 +35,7 @@ class AbstractStatefulForce(AbstractForce):
     @property
     @abc.abstractmethod
     def start(self) -> tuple:
-        """Initial values of the states."""
+        """Initial values of the states, one number for each."""
 
     def at_start(self, state: State) -> Float[Array, " k"]:
         """Return the initial values (k,) of the states, which may depend on the initial state of the mechanism."""
@@ -50,9 +50,9 @@ class AbstractStatefulForce(AbstractForce):
 
     @abc.abstractmethod
     def rates(self, state: State) -> Float[Array, " k"]:
-        """Return ż (k,)."""
+        """Return ż (k,), the rates of the states."""
 
 
 def own_field():
-    """Return a dataclass field for the states of a force."""
+    """Return a dataclass field for `own`, the states, which is None where they are not known."""
     return real((None,), optional=True, default=None, init=False)

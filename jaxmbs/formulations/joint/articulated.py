@@ -45,30 +45,30 @@ class Articulated(eqx.Module):
     pivots: list
 
     def solve(self, forces) -> Float[Array, "m *columns"]:
-        """Return θ̈ with H θ̈ = τ, for forces τ (m,) at the joint coordinates, or columns (m, c) of them."""
+        """Return θ̈ with H θ̈ = `forces`, the forces (m,) at the joint coordinates, or columns (m, c) of them."""
         if forces.ndim == 2:
             return jax.vmap(self.solve, in_axes=1, out_axes=1)(forces) if forces.shape[1] else forces
         given = zip(self.links, self.pivots, by_run(self.space, forces, velocities=True), strict=True)
-        efforts, _ = backward(self.space.runs, _pass_force, list(given), self._none)
+        efforts, _ = backward(self.space.runs, _pass_force, list(given), self._zeros)
         return self.rates(efforts)
 
     def rates(self, efforts: list) -> Float[Array, " m"]:
         """Return θ̈ (m,) from the forces that remain at the joints when bodies have been eliminated, by run."""
         given = list(zip(self.links, self.pivots, efforts, strict=True))
-        found = forward(self.space.runs, _accelerate, self._none, given, lambda x: x[0])
-        extra = jnp.zeros(len(self.space.extra), self._none.dtype)
+        found = forward(self.space.runs, _accelerate, self._zeros, given, lambda x: x[0])
+        extra = jnp.zeros(len(self.space.extra), self._zeros.dtype)
         return jnp.concatenate([*concatenate_runs(self.space.runs, [rates for _, rates in found]), extra])
 
     @property
-    def _none(self):
-        """A wrench, or a twist, of zeros."""
+    def _zeros(self):
+        """A wrench, or a twist, of zeros (k,)."""
         axes = self.links[0].axes
         return jnp.zeros(axes.shape[-2], axes.dtype)
 
 
 @jax.jit
 def _pass_force(received, x):
-    """Return the force that remains at the joint of a body, and the wrench that the body passes on."""
+    """Return the effort that remains at a body's joint, and the wrench passed on; x = (link, pivot, effort)."""
     link, pivot, tau = x
     effort = link.axes.T @ received + tau
     return effort, shift_wrench(link, received - pivot.by_rates @ (pivot.inverse @ effort))
@@ -76,7 +76,7 @@ def _pass_force(received, x):
 
 @jax.jit
 def _accelerate(parent, x):
-    """Return the twist and the joint rates of a body."""
+    """Return a body's twist and joint rates from its parent's twist; x = (link, pivot, effort)."""
     link, pivot, effort = x
     twist = shift_twist(link.motion.pose, parent, link.arm)
     rates = pivot.inverse @ (effort - pivot.by_rates.T @ twist)
@@ -90,7 +90,7 @@ def shift_wrench(link: Link, wrench):
 
 
 def factor_articulated(tree: JointTree, links: list) -> Articulated:
-    """Factor H at a configuration. Coordinates without inertia do not move."""
+    """Return the factored H at a configuration. With massless bodies, coordinates without inertia do not move."""
     step = lambda received, x: _eliminate(received, *x, definite=not tree.massless)
     pivots, _ = backward(tree.space.runs, step, list(zip(tree.edges, links, strict=True)), _no_inertia(links))
     return Articulated(tree.space, links, pivots)
@@ -100,6 +100,7 @@ def factor_and_solve(tree: JointTree, links: list, wrenches: list):
     """Return the factored H, and θ̈ with H θ̈ = Rᵀ f for wrenches f on the bodies, about their own points of the joints."""
 
     def step(received, x):
+        """Return (pivot, effort) of a body, and the inertia and the wrench that it passes on to its parent."""
         edge, link, wrench = x
         pivot, inertia = _eliminate(received[0], edge, link, definite=not tree.massless)
         total = received[1] + wrench
@@ -115,14 +116,14 @@ def factor_and_solve(tree: JointTree, links: list, wrenches: list):
 
 
 def _no_inertia(links: list):
-    """Return an inertia of zeros (k, k)."""
+    """Return an articulated inertia of zeros (k, k), that of a body that carries nothing."""
     axes = links[0].axes
     return jnp.zeros((axes.shape[-2], axes.shape[-2]), axes.dtype)
 
 
 @partial(jax.jit, static_argnames="definite")
 def _eliminate(received, edge: Edge, link: Link, *, definite: bool):
-    """Return the pivot of a body, and the inertia that the body passes on."""
+    """Return the pivot of a body, and the inertia passed on; `received` is that of the bodies it carries."""
     inertia = inertia_of(edge, link) + received
     by_rates = inertia @ link.axes
     inverse = _inverse(link.axes.T @ by_rates, definite)
@@ -131,7 +132,7 @@ def _eliminate(received, edge: Edge, link: Link, *, definite: bool):
 
 
 def _inverse(matrix, definite: bool):
-    """Return the inverse of a symmetric matrix; if it is not definite, rows of coordinates without inertia are zero."""
+    """Return the inverse of a symmetric matrix; if it is semidefinite, zero for coordinates without inertia."""
     m = matrix.shape[0]
     if m == 0:
         return matrix
@@ -157,7 +158,7 @@ def _shifted(pose, inertia, arm):
 
 
 def symmetric(matrix):
-    """Return a matrix that is symmetric to rounding with its upper half mirrored, so that only this half is computed."""
+    """Return a matrix with its upper half mirrored, so that it is exactly symmetric and only this half is computed."""
     return jnp.triu(matrix) + jnp.triu(matrix, 1).T
 
 
@@ -169,7 +170,7 @@ def wrench_of(link: Link, generalized) -> Float[Array, " k"]:
 
 
 def generalized_of(link: Link, wrench) -> Float[Array, " k"]:
-    """Return the generalized force of a wrench: the inverse of `wrench_of`."""
+    """Return the generalized force (k,) on a body, conjugate to its v, of a wrench: the inverse of `wrench_of`."""
     pose, d = link.motion.pose, link.motion.pose.dimension
     arm = pose.r - link.motion.point
     return pose.to_body(jnp.concatenate([wrench[:d], wrench[d:] - pose.lever(arm).T @ wrench[:d]]))
@@ -179,6 +180,7 @@ def carried_sums(space: JointSpace, links: list, wrenches: list) -> list:
     """Return for each body the sum of the wrenches on it and on all that it carries, about its own point of its joint."""
 
     def step(received, x):
+        """Return the sum of wrenches at a body, and the same sum about the reference point of its parent."""
         total = received + x[1]
         return total, shift_wrench(x[0], total)
 

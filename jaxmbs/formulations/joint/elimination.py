@@ -27,6 +27,7 @@ class AbstractElimination(AbstractSolver):
     tree: JointTree
 
     def glide(self, motion, v, t, h, iterations):
+        """Return the closed configuration and velocity after a step of length h, with M taken at its start."""
         # As in the coordinates of the bodies, where M is constant if their origins are the centres of mass, and the step
         # therefore symplectic: the displacement of the bodies is to be h (v + h v̇) as seen along R, that is
         # Rᵀ M (q ⊖ q₀ − h (v + h v̇)) = 0.
@@ -40,6 +41,7 @@ class AbstractElimination(AbstractSolver):
         moved = lambda q: layout.difference(at, joint_space.configuration(tree.at(t + h), q))
 
         def missing(unknown):
+            """Return Rᵀ M (displacement − aim) − (Φ_q R)ᵀ multipliers, and Φ, for the unknowns (d, multipliers)."""
             d, multipliers = unknown[: space.m], unknown[space.m :]
             q = space.retract(motion.q, d)
             away = moved(q) - aim
@@ -67,15 +69,18 @@ class OpenTree(AbstractElimination):
     """Solver for a tree without loops: an ordinary differential equation, with nothing to close."""
 
     def accelerations(self, q, v, t, correction, floor):
+        """Return θ̈, and empty λ and kept: there are no constraints."""
         links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
         inertia, free = factor_and_solve(self.tree, links, loads)
         a = implicit_solution(_tree_gap, Articulated.solve, (self.tree, links, loads, 0 * free), inertia, free)
         return a, jnp.zeros(0, q.dtype), jnp.ones(0, q.dtype)
 
     def metric(self, q, t):
+        """Return the identity: there is nothing to close."""
         return lambda x: x
 
     def close_velocity(self, q, v, t, floor):
+        """Return v unchanged: there are no constraints."""
         return v
 
 
@@ -83,6 +88,7 @@ class ClosedTree(AbstractElimination):
     """Solver for a tree with loops, whose multipliers are computed when the bodies have been eliminated."""
 
     def accelerations(self, q, v, t, correction, floor):
+        """Return θ̈, λ and kept, with `correction` added to γ of the loops."""
         tree = self.tree
         links, loads, _ = mechanics.links_and_loads(tree, q, v, t)
         inertia, free = factor_and_solve(tree, links, loads)
@@ -94,10 +100,12 @@ class ClosedTree(AbstractElimination):
         return *loop.solve_implicitly(loads, free, gamma), jax.lax.stop_gradient(loop.schur.kept)
 
     def metric(self, q, t):
+        """Return the function x ↦ H⁻¹ x with H = RᵀMR."""
         links, *_ = mechanics.at_rest(self.tree, q, t)
         inertia = factor_articulated(self.tree, links)
 
         def solve(x):
+            """Return H⁻¹ x for a vector or columns; differentiable for a vector."""
             if x.ndim > 1:
                 return inertia.solve(x)
             return implicit_solution(
@@ -107,6 +115,7 @@ class ClosedTree(AbstractElimination):
         return solve
 
     def close_velocity(self, q, v, t, floor):
+        """Return the θ̇ that satisfies the loops and is nearest to v in the metric H."""
         links, at, _ = mechanics.at_rest(self.tree, q, t)
         loop = self._loop(factor_articulated(self.tree, links), q, at, t, floor)
         return v + loop.solve_implicitly(None, jnp.zeros_like(v), -self.equations.velocity_gap(q, v, t))[0]
@@ -125,28 +134,28 @@ class Loop(eqx.Module):
     def solve_implicitly(self, loads, free, right):
         """Return θ̈ and λ for τ = Rᵀ loads, zero if loads is None, γ = `right` and `free` = H⁻¹ τ; differentiable."""
         given = self.tree, self.inertia.links, self.by_bodies, loads, right
-        x = implicit_solution(_loop_gap, Loop.solve, given, self, self._from(free, right))
+        x = implicit_solution(_loop_gap, Loop.solve, given, self, self._with_multipliers(free, right))
         return x[: free.size], x[free.size :]
 
     def solve(self, right):
-        """Return (θ̈, λ) for right sides (τ, γ)."""
+        """Return (θ̈, λ), one after the other, for right sides (τ, γ)."""
         m = self.phi_q.shape[1]
-        return self._from(self.inertia.solve(right[:m]), right[m:])
+        return self._with_multipliers(self.inertia.solve(right[:m]), right[m:])
 
-    def _from(self, free, right):
-        """Return (θ̈, λ) from `free`, the θ̈ without λ."""
+    def _with_multipliers(self, free, right):
+        """Return (θ̈, λ) from `free`, the θ̈ that would result without λ, and γ = `right`."""
         multipliers = self.schur.solve(right - self.phi_q @ free)
         return jnp.concatenate([free + self.by_multipliers @ multipliers, multipliers])
 
 
 def _tree_gap(given, rates):
-    """Return H θ̈ − Rᵀ loads − τ."""
+    """Return H θ̈ − Rᵀ loads − τ, (m,), for θ̈ = `rates` and given = (tree, links, loads, τ); zero in the solution."""
     tree, links, loads, force = given
     return _balance(tree, links, joint_space.body_rates(tree, links, rates), loads) - force
 
 
 def _loop_gap(given, x):
-    """Return H θ̈ − Rᵀ loads − (Φ_q R)ᵀλ and Φ_q R θ̈ − γ."""
+    """Return H θ̈ − Rᵀ loads − (Φ_q R)ᵀλ, then Φ_q R θ̈ − γ, for x = (θ̈, λ); zero in the solution."""
     tree, links, by_bodies, loads, right = given
     rates, multipliers = jnp.split(x, [tree.space.m])
     rates_of_bodies = joint_space.body_rates(tree, links, rates)
@@ -157,6 +166,6 @@ def _loop_gap(given, x):
 
 
 def _balance(tree: JointTree, links: list, rates: list, loads):
-    """Return Rᵀ(M v̇ − loads), (m,)."""
+    """Return Rᵀ(M v̇ − loads), (m,), with v̇ = `rates` by run; loads of None are zero."""
     left = mechanics.net_wrenches(tree, links, rates, loads)
     return efforts(tree.space, links, left, jnp.zeros(0, links[0].axes.dtype))

@@ -27,25 +27,25 @@ class Form(NamedTuple):
     drivers: tuple[str, ...] = ()
 
 
-# Coordinates of the joint's own `mobility`.
+# Kind of a `Form`: coordinates of the joint's own `mobility`.
 OWN = "own"
-# The same, with orientation angles instead of Euler parameters.
+# Kind of a `Form`: those of `OWN`, with orientation angles instead of Euler parameters.
 BY_ANGLES = "by angles"
-# All six coordinates, three in the plane, as if there were no joint: translations and orientation angles.
+# Kind of a `Form`: six coordinates, three in the plane, as if there were no joint: translations and orientation angles.
 FREE_BY_ANGLES = "free by angles"
-# The same, with Euler parameters instead of angles.
+# Kind of a `Form`: those of `FREE_BY_ANGLES`, with Euler parameters instead of angles.
 FREE = "free"
-# Kinds in which the equations of the joint are rows of Φ.
+# Kinds of a `Form` that ignore the joint, so that the equations of the joint are rows of Φ.
 FREED = (FREE_BY_ANGLES, FREE)
 
 
 def joint_of(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
-    """Return a joint without the names of its bodies; None for a name that is None."""
+    """Return the joint of this name without the names of its bodies; None for a floating base, whose name is None."""
     return None if name is None else mech.constraints[name].anonymous()
 
 
 def drivers_of(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]):
-    """Return the drivers at the joint that carries body number k, and True for each that counts from its j to its i."""
+    """Return the named drivers at the joint that carries body k, and for each True if its j is not the joint's j."""
     joint = tree.joints[k]
     j = tree.bodies[k] if joint is None or kind in FREED else mech.constraints[joint].j
     drivers = [mech.drivers[name] for name in names]
@@ -103,7 +103,7 @@ def forms_with_drivers(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tup
         joint, carrier = joint_of(mech, name), GROUND if tree.parents[k] < 0 else tree.bodies[tree.parents[k]]
 
         def prescribed(names, k=k, kind=kind, joint=joint) -> int:
-            """Return the number of coordinates that these drivers prescribe."""
+            """Return the number of coordinates of this tree joint that these drivers prescribe."""
             drivers, swapped = drivers_of(mech, tree, k, kind, names)
             make = partial(mobility_of, kind=kind, reverse=tree.reversed[k], swapped=swapped, any_angle=True)
             return len(abstract_mobility(make, joint, mech.bodies[tree.bodies[k]], drivers).known)

@@ -60,10 +60,12 @@ class JointCoordinates(AbstractFormulation):
     )
 
     def equations(self, mech):
+        """Return the equations in θ, with the angles at which joints hold bodies as further coordinates."""
         space = joint_space.joint_space(mech, base=self.base, cut=self.cut, any_angle=True)
         return JointEquations(joint_space.joint_tree(mech, space))
 
     def unknowns(self, mech):
+        """Return the unknowns θ and θ̇ of the tree."""
         space = joint_space.joint_space(mech, base=self.base, cut=self.cut)
         return JointUnknowns(space, space.coordinates, space.velocities)
 
@@ -77,23 +79,29 @@ class JointUnknowns(AbstractUnknowns):
     rate_names: tuple[str, ...]
 
     def names(self, mech):
+        """Return the names of the coordinates, in the order that users see."""
         return self.coordinate_names
 
     def velocity_names(self, mech):
+        """Return the names of the velocities, in the order that users see."""
         return self.rate_names
 
     def coordinates(self, mech, q, t):
+        """Return θ of a configuration q of the bodies."""
         return joint_space.measure_coordinates(joint_space.joint_tree(mech, self.space).at(t), q)
 
     def velocities(self, mech, q, v, t):
+        """Return θ̇ of velocities v of the bodies, by least squares if the joints do not allow v."""
         tree = joint_space.joint_tree(mech, joint_space.at_any_angle(mech, self.space)).at(t)
         return joint_space.rates_of(tree, joint_space.measure_coordinates(tree, q), v)
 
     def configuration(self, mech, x, t, near):
+        """Return q of the bodies for θ = x; turns, senses and signs are those of `near`."""
         tree, theta = joint_space.tree_near(mech, self.space, x, near, t)
         return joint_space.configuration(tree.at(t), theta)
 
     def equations_at(self, mech, x, t, near):
+        """Return the equations and their θ for x; turns, senses and signs are those of `near`."""
         tree, theta = joint_space.tree_near(mech, self.space, x, near, t)
         return JointEquations(tree), tree.space.normalised(theta)
 
@@ -112,10 +120,12 @@ class JointEquations(AbstractEquations):
 
     @property
     def space(self):
+        """Space of the joint coordinates θ."""
         return self.tree.space
 
     @property
     def solver(self):
+        """Solver by elimination along the tree; with matrices if constraints must support light coordinates."""
         # Elimination along the tree cannot use the inertia that constraints give to coordinates without any.
         closed = mechanics.row_count(self.tree) > 0
         if self.space.extra or (self.tree.light and closed):
@@ -123,37 +133,45 @@ class JointEquations(AbstractEquations):
         return (ClosedTree if closed else OpenTree)(self, self.tree)
 
     def mass(self, q, t):
+        """Return RᵀMR, the mass matrix in joint coordinates q = θ."""
         transformation = joint_space.transformation(self.tree.at(t), q)
         return symmetric(transformation.T @ masses(self.mech, self._configuration(q, t)) @ transformation)
 
     def force(self, q, v, t):
+        """Return Rᵀ(Q − M Ṙ v) with the joint velocities v = θ̇ and the forces Q on the bodies."""
         links, loads, extra = mechanics.links_and_loads(self.tree, q, v, t)
         return efforts(self.space, links, loads, extra)
 
     def imbalance(self, q, v, a, t):
+        """Return Rᵀ(M (R a + Ṙ v) − Q) for joint velocities v and joint accelerations a."""
         links, loads, extra = mechanics.links_and_loads(self.tree, q, v, t)
         left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
         return efforts(self.space, links, left, -extra)
 
     def residual(self, q, t):
+        """Return Φ of the cut joints, other constraints and drivers at the joint coordinates q."""
         poses = joint_space.poses(self.tree.at(t), q)
         return mechanics.gaps(self.tree, joint_space.coordinates_of(self.tree, poses, q), t, poses)
 
     def jacobian(self, q, t):
+        """Return Φ_q R, with a column for each joint velocity."""
         if not mechanics.row_count(self.tree):
             return jnp.zeros((0, self.space.m), q.dtype)
         links, at, _ = mechanics.at_rest(self.tree, q, t)
         return mechanics.along_joints(self.tree, links, mechanics.by_bodies(self.tree, at, t))
 
     def velocity_gap(self, q, v, t):
+        """Return Φ̇ of the elements outside the tree for joint velocities v, with the motion of prescribed joints."""
         at, speeds = mechanics.bodies(self.tree, joint_space.links(self.tree.at(t), q, v), q, v)
         return rate(partial(mechanics.gaps, self.tree), self.mech.layout, at, speeds, t)
 
     def _configuration(self, q, t):
+        """Return the coordinates of the bodies for joint coordinates q at the time t."""
         return joint_space.configuration(self.tree.at(t), q)
 
     @property
     def supporting_rows(self):
+        """Indices of the rows with extra coordinates; of all rows if some body is light."""
         rows = [
             np.full(e.rows, self.tree.light or bool(e.extra)) for e in mechanics.closing_elements(self.tree).values()
         ]
@@ -161,21 +179,26 @@ class JointEquations(AbstractEquations):
 
     @property
     def definite(self):
+        """True if no body is light."""
         return not self.tree.light
 
     @property
     def weight(self):
+        """Mean mass of the bodies, as in `CartesianEquations`."""
         return CartesianEquations(self.mech).weight
 
     def scaling_rows(self, q, t):
+        """Return Φ_q by the coordinates of the bodies, their extent (m,), and (m,) True for angles."""
         # Rows by the coordinates of the bodies: multiplied by R, a row may vanish, or be only rounding.
         at, layout = self._configuration(q, t), self.mech.layout
         return mechanics.by_bodies(self.tree, at, t), layout.extent(at), layout.angular
 
     def with_scales(self, scales):
+        """Return these equations with given pivots."""
         return JointEquations(self.tree, scales.pivots)
 
     def pivots(self, q, t):
+        """Return the diagonal of Φ_q M⁻¹ Φ_qᵀ if nothing cancelled in Φ_q R; None without rows."""
         if self._pivots is not None or not mechanics.row_count(self.tree):
             return self._pivots
         phi_q, vectors, layout = self.jacobian(q, t), self._vectors.astype(q.dtype), self.mech.layout
@@ -194,7 +217,7 @@ class JointEquations(AbstractEquations):
 
     @property
     def _vectors(self) -> np.ndarray:
-        """(m, vectors), 1 if a component of the bodies' v belongs to a velocity, an angular velocity, or an extra rate."""
+        """(m, vectors), 1 if a component of v belongs to a velocity, an angular velocity, or an extra rate."""
         layout = self.mech.layout
         owner = np.arange(layout.m)
         for name in self.mech.bodies:
@@ -203,9 +226,11 @@ class JointEquations(AbstractEquations):
         return (chosen[:, None] == np.unique(chosen)).astype(int)
 
     def singular(self, q, v, t, h):
+        """Return True if some joint is singular at θ = q, or nearly, for rates v and steps h."""
         space, tree = self.space, self.tree.at(t)
 
         def near(edge, theta, rate):
+            """Return True if the joint of an edge is singular, or nearly."""
             found = edge.mobility.singular(theta, rate, edge.given, h)
             return jnp.asarray(False) if found is None else found
 
@@ -215,9 +240,11 @@ class JointEquations(AbstractEquations):
 
     @property
     def from_allowed(self):
+        """False: other velocities are projected."""
         return False
 
     def from_bodies(self, q, v, t):
+        """Return joint coordinates and velocities nearest to q and v of the bodies in the metric M."""
         # If joints of the tree are open, the coordinates that they measure are only a start.
         theta = joint_space.measure_coordinates(self.tree.at(t), q)
         still, (links, at, _) = self.zero_velocity(theta), mechanics.at_rest(self.tree, theta, t)
@@ -229,17 +256,20 @@ class JointEquations(AbstractEquations):
         return theta, jnp.where(singular, still, mechanics.nearest_rate(self.tree, theta, v, t))
 
     def to_bodies(self, q, v, a, t):
+        """Return coordinates, velocities R v and accelerations R a + Ṙ v of the bodies for joint q, v and a."""
         links = joint_space.links(self.tree.at(t), q, v)
         rates = mechanics.drifts(self.tree, links) + joint_space.velocities(self.tree, links, a)
         return *mechanics.bodies(self.tree, links, q, v), rates
 
     def multipliers(self, q, v, t, a=None):
+        """Return λ of all constraints and drivers of the mechanism, those of the tree included."""
         a = self.accelerations(q, v, t)[0] if a is None else a
         if not mechanics.row_count(self.tree):
             return self._multipliers_of_tree(q, v, a, t)
         return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)
 
     def loads(self, joints, q, v, t, a, multipliers):
+        """Return the loads of the named joints on their bodies j; in the tree, from the wrenches they pass on."""
         mech, space, closing = self.mech, self.space, mechanics.closing_elements(self.tree)
         driven = {joint for joint, form in zip(space.tree.joints, space.forms, strict=True) if form.drivers}
         if may_be_redundant(mech) or space.extra or driven & set(joints):
@@ -260,7 +290,7 @@ class JointEquations(AbstractEquations):
         return found
 
     def _multipliers_of_tree(self, q, v, a, t):
-        """Return λ of the joints, each from the wrench that it passes on to all that it carries."""
+        """Return λ of all joints and drivers of an open tree, from the wrench that each joint passes on."""
         mech, space = self.mech, self.space
         links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
         left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
@@ -294,6 +324,7 @@ def _multipliers(edge, link, wrench, parent, t):
     q = kind.coordinates_of(pose)
 
     def residuals(d):
+        """Return the residuals of each element with the body displaced by d."""
         moved = kind.pose(q + kind.manifold.rate(q, d))
         i, j = (moved, parent) if edge.reverse else (parent, moved)
         return [element.residual(*((j, i) if swapped else (i, j)), t) for element, swapped in elements]

@@ -31,7 +31,7 @@ def at_rest(tree: JointTree, theta, t):
 
 
 def bodies(tree: JointTree, links: list, theta, rate):
-    """Return q (n,) and v (m,) of the bodies."""
+    """Return q (n,) and v (m,) of the bodies from their links, with the extra coordinates of θ and θ̇ = `rate`."""
     each = unstack_runs(tree.space.runs, [link.motion.pose for link in links])
     poses = dict(zip(tree.space.tree.bodies, each, strict=True))
     speeds = map_runs(tree.space.runs, _body_velocity, links)
@@ -39,32 +39,32 @@ def bodies(tree: JointTree, links: list, theta, rate):
 
 
 def drifts(tree: JointTree, links: list, gravity=None):
-    """Return Ṙ θ̇ (m,). `gravity` is added to the drifts of links that have been computed with weight as inertia."""
+    """Return Ṙ θ̇ (m,), the v̇ with θ̈ = 0, plus `gravity` if the links were computed with weight as inertia."""
     still = jnp.zeros(tree.space.m, links[0].axes.dtype)
     parts = map_runs(tree.space.runs, lambda link: joint_space.body_drift(link.motion, gravity), links)
     return joint_space.concatenate_bodies(tree, parts, still)
 
 
 def wrenches(tree: JointTree, links: list, v) -> list:
-    """Return generalized forces on the bodies, in the order of v, as wrenches by run."""
+    """Return generalized forces v (m,) on the bodies as wrenches by run, about each body's own point of its joint."""
     return map_runs(tree.space.runs, wrench_of, links, stack_by_run(tree, v))
 
 
 def stack_by_run(tree: JointTree, v) -> list:
-    """Return the parts of a vector in the order of v, by run."""
+    """Return the parts of a vector (m,) that belong to the bodies, by run; its entries are in the order of v."""
     slices = tree.layout.velocity_slices
     return stack_runs(tree.space.runs, [v[slices[name]] for name in tree.space.tree.bodies])
 
 
 def _body_velocity(link):
-    """Return the velocities of a body, its part of v."""
+    """Return the velocities of a link's body, its part of v."""
     return joint_space.body_velocity(link.motion, link.motion.twist)
 
 
 def links_and_loads(tree: JointTree, theta, rate, t):
     """Return the links, Q − M Ṙ θ̇ as wrenches on them, and Q of the extra coordinates."""
     mech, extra = tree.mech, jnp.zeros(len(tree.space.extra), theta.dtype)
-    both = joint_space.links(tree.at(t), theta, rate, uniform_acceleration(mech), _load)
+    both = joint_space.links(tree.at(t), theta, rate, uniform_acceleration(mech), _velocity_load)
     links, loads = [link for link, _ in both], [load for _, load in both]
     if any(force.uniform is None for force in mech.forces.values()):
         applied = applied_forces(mech, *bodies(tree, links, theta, rate), t, uniform=False)
@@ -74,7 +74,7 @@ def links_and_loads(tree: JointTree, theta, rate, t):
 
 
 @jax.jit
-def _load(edge, link):
+def _velocity_load(edge, link):
     """Return −M Ṙ θ̇ and the other forces that depend on velocities only, as a wrench."""
     pose, body = link.motion.pose, edge.body
     load = body.velocity_force(pose, _body_velocity(link)) - body.mass_matrix(pose) @ joint_space.body_drift(
@@ -85,7 +85,7 @@ def _load(edge, link):
 
 @jax.jit
 def _momentum(edge, link, velocity):
-    """Return M v of a body as a wrench."""
+    """Return M times a velocity or acceleration of a body, as a wrench."""
     return wrench_of(link, edge.body.mass_matrix(link.motion.pose) @ velocity)
 
 
@@ -104,27 +104,28 @@ def closing_elements(tree: JointTree) -> dict:
 
 
 def row_count(tree: JointTree) -> int:
-    """Return the number of rows of Φ."""
+    """Return the number of rows of Φ of the elements that are not in the tree."""
     return sum(element.rows for element in closing_elements(tree).values())
 
 
 def gaps(tree: JointTree, q, t, poses=None):
-    """Return Φ (rows,) for coordinates q of the bodies."""
+    """Return Φ (rows,) of the elements that are not in the tree, for coordinates q of the bodies."""
     poses = tree.mech.poses(q) if poses is None else poses
     rows = [residual_of(tree.mech, name, element, q, t, poses) for name, element in closing_elements(tree).items()]
     return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
 
 def by_bodies(tree: JointTree, q, t):
-    """Return Φ_q (rows, m) by the coordinates of the bodies."""
+    """Return Φ_q (rows, m) of the elements outside the tree, with a column for each velocity of the bodies."""
     layout = tree.layout
     return jacobian(partial(gaps, tree), layout, q, t) if row_count(tree) else jnp.zeros((0, layout.m), q.dtype)
 
 
 def along_joints(tree: JointTree, links: list, rows):
-    """Return Φ_q R from `rows`, Φ_q by the coordinates of the bodies."""
+    """Return Φ_q R, with a column for each joint velocity, from `rows`, Φ_q by the velocities of the bodies."""
 
     def row(gradient):
+        """Return Rᵀ times one row."""
         extra = gradient[gradient.shape[0] - len(tree.space.extra) :]
         return efforts(tree.space, links, wrenches(tree, links, gradient), extra)
 
@@ -132,13 +133,13 @@ def along_joints(tree: JointTree, links: list, rows):
 
 
 def nearest_rate(tree: JointTree, theta, v, t):
-    """Return θ̇ such that the velocities of the bodies are nearest to v in the metric M."""
+    """Return θ̇ for which the velocities of the bodies, with prescribed ones, are nearest to v in the metric M."""
     links, q, known = at_rest(tree, theta, t)
     return nearest(tree, theta, links, q, v - known, t)
 
 
 def nearest(tree: JointTree, theta, links: list, q, v, t):
-    """Return θ̇ with R θ̇ nearest to v in the metric M: RᵀMR θ̇ = RᵀM v."""
+    """Return the θ̇ (m,) for which R θ̇ is nearest to v in the metric M: RᵀMR θ̇ = RᵀM v."""
     mech, space = tree.mech, tree.space
     if not (tree.massless or space.extra):
         return factor_and_solve(tree, links, net_wrenches(tree, links, stack_by_run(tree, v), None))[1]

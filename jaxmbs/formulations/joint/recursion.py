@@ -19,9 +19,9 @@ import jax.numpy as jnp
 
 from jaxmbs.numerics.repeated import MIN_IN_LOOP
 
-# Largest number of runs that alternate in a loop.
+# Longest pattern of different bodies that is recognised as a loop, such as link, rod, link, rod, … with 2.
 MAX_TURNS = 8
-# A loop goes through the pattern at least this many times.
+# A pattern of bodies is a loop only if it is repeated at least this many times.
 MIN_ROUNDS = 4
 
 
@@ -48,12 +48,12 @@ class Run(NamedTuple):
 
     @property
     def bodies(self) -> range:
-        """Indices of the bodies."""
+        """Indices of the bodies of this run."""
         return range(self.start, self.stop, self.turns)
 
     @property
     def loop(self) -> bool:
-        """True if it has more than one body."""
+        """True if the run has more than one body, so that it is part of a loop."""
         return len(self.bodies) > 1
 
 
@@ -82,7 +82,7 @@ def runs_of(parents: Sequence[int], alike: Sequence[Any], long: int | None = Non
 
 
 def _spans(parents: Sequence[int], alike: Sequence[Any], long: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (start, stop, turns) of each loop, and of each body that is in no loop."""
+    """Yield (start, stop, turns) of each loop, whose pattern has `turns` bodies, and of each body in no loop."""
     start = 0
     while start < len(parents):
         stop, chosen = start + 1, 1
@@ -97,13 +97,13 @@ def _spans(parents: Sequence[int], alike: Sequence[Any], long: int) -> Iterator[
         start = stop
 
 
-def _together(runs: Sequence[Run]) -> list[range]:
-    """Return the indices of the runs, a range for each loop."""
+def _loop_groups(runs: Sequence[Run]) -> list[range]:
+    """Return the indices of the runs as ranges: one for the runs that alternate in a loop, one for each other run."""
     return [range(n, n + run.turns) for n, run in enumerate(runs) if run.start == run.first]
 
 
 def stack_runs(runs: Sequence[Run], each: Sequence[Any]) -> list:
-    """Return values of the bodies by run."""
+    """Return a list with an entry for each run from one for each body; of a loop its bodies' values stacked."""
     stack = lambda *leaves: jnp.stack(leaves)
     return [jax.tree.map(stack, *(each[k] for k in run.bodies)) if run.loop else each[run.start] for run in runs]
 
@@ -138,7 +138,7 @@ def split_runs(runs: Sequence[Run], x, slices: Sequence[slice]) -> list:
 def concatenate_runs(runs: Sequence[Run], parts: Sequence[Any]) -> list:
     """Return vectors by run as a list of vectors to be concatenated: the inverse of `split_runs`."""
     out = []
-    for numbers in _together(runs):
+    for numbers in _loop_groups(runs):
         some = [parts[n] for n in numbers]
         rounds = [x.reshape(len(runs[n].bodies), -1) for n, x in zip(numbers, some, strict=True)]
         out.append((jnp.concatenate(rounds, axis=1) if len(rounds) > 1 else rounds[0]).reshape(-1))
@@ -151,13 +151,14 @@ def forward(runs: Sequence[Run], step: Callable, ground: Any, given: Sequence[An
     where = {k: (n, row) for n, run in enumerate(runs) for row, k in enumerate(run.bodies)}
 
     def loop(carry, xs):
+        """Return the value passed on by the last body of a round, and y of its bodies."""
         ys = []
         for x in xs:
             ys.append(step(carry, x))
             carry = passed(ys[-1])
         return carry, ys
 
-    for numbers in _together(runs):
+    for numbers in _loop_groups(runs):
         run, parent = runs[numbers[0]], ground
         if run.parent >= 0:
             n, k = where[run.parent]
@@ -176,6 +177,7 @@ def backward(runs: Sequence[Run], step: Callable, given: Sequence[Any], nothing:
     out, passed = [None] * len(runs), [None] * len(runs)
 
     def loop(carry, row):
+        """Return the sum that the first body of a round passes on, and y of its bodies."""
         ys = []
         for x, more in reversed(list(zip(*row, strict=True))):
             y, carry = step(carry if more is None else jax.tree.map(jnp.add, carry, more), x)
@@ -183,20 +185,22 @@ def backward(runs: Sequence[Run], step: Callable, given: Sequence[Any], nothing:
         return carry, ys[::-1]
 
     total = lambda parts: jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]), *parts) if parts else nothing
-    for numbers in reversed(_together(runs)):
+    for numbers in reversed(_loop_groups(runs)):
         n, last = numbers[0], numbers[-1]
         received = total([passed[r] for r in runs[last].end])
         if not runs[n].loop:
             out[n], passed[n] = step(received, given[n])
             continue
-        beside = [_rows(len(runs[k].bodies), nothing, [(row, passed[r]) for row, r in runs[k].side]) for k in numbers]
+        beside = [
+            _sum_into_rows(len(runs[k].bodies), nothing, [(row, passed[r]) for row, r in runs[k].side]) for k in numbers
+        ]
         xs = [given[k] for k in numbers]
         passed[n], out[n : last + 1] = jax.lax.scan(loop, received, (xs, beside), reverse=True)
     return out, total([passed[n] for n, run in enumerate(runs) if run.parent < 0])
 
 
-def _rows(length: int, nothing, given: list):
-    """Return rows of zeros with the values of pairs (row, value) added; None if there are no pairs."""
+def _sum_into_rows(length: int, nothing, given: list):
+    """Return an array with a row for each of `length` bodies, the sum of pairs (row, value); None without pairs."""
     if not given:
         return None
     rows = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), nothing)

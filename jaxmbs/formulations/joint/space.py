@@ -112,12 +112,12 @@ class JointSpace(PartwiseSpace):
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
-        """Entries of θ of each joint."""
+        """The slice of θ of each joint, in the order of the tree."""
         return _slices(len(joint.coordinates) for joint in self.joints)
 
     @cached_property
     def velocity_slices(self) -> tuple[slice, ...]:
-        """Entries of θ̇ of each joint."""
+        """The slice of θ̇ of each joint, in the order of the tree."""
         return _slices(len(joint.velocities) for joint in self.joints)
 
     @cached_property
@@ -127,7 +127,7 @@ class JointSpace(PartwiseSpace):
 
     @cached_property
     def velocities(self) -> tuple[str, ...]:
-        """Names of the entries of θ̇."""
+        """Names of the entries of θ̇, such as "A.phi" or "ball.wx"."""
         return tuple(f"{joint.name}.{c}" for joint in self.joints for c in joint.velocities) + self.extra
 
     @cached_property
@@ -137,12 +137,12 @@ class JointSpace(PartwiseSpace):
 
     @property
     def n(self) -> int:
-        """Number of joint coordinates."""
+        """Number of joint coordinates, the length of θ."""
         return len(self.coordinates)
 
     @property
     def m(self) -> int:
-        """Number of joint velocities."""
+        """Number of joint velocities, the length of θ̇."""
         return len(self.velocities)
 
     @property
@@ -152,7 +152,7 @@ class JointSpace(PartwiseSpace):
 
     @cached_property
     def _turning(self) -> tuple[tuple[slice, slice, type[Manifold]], ...]:
-        """Entries of θ and of θ̇ with a manifold that is not flat, and this manifold."""
+        """(slice of θ, slice of θ̇, manifold) of each joint whose rotation is not flat."""
         out = []
         for joint, at, v_at in zip(self.joints, self.slices, self.velocity_slices, strict=True):
             if joint.manifold is not Flat:
@@ -161,6 +161,7 @@ class JointSpace(PartwiseSpace):
         return tuple(out)
 
     def _by_part(self, function, *args):
+        """Apply a method of `Manifold` joint by joint. `args` are pairs (array like θ, 0) or (array like θ̇, 1)."""
         parts, done = [], [0, 0]
         flat = lambda ends: getattr(Flat, function)(*(x[done[k] : ends[k]] for x, k in args))
         for *places, manifold in self._turning:
@@ -172,7 +173,7 @@ class JointSpace(PartwiseSpace):
 
 
 def _slices(sizes) -> tuple[slice, ...]:
-    """Return consecutive slices of these sizes."""
+    """Return slices of these sizes, one after the other from zero."""
     ends = list(accumulate(sizes, initial=0))
     return tuple(slice(a, b) for a, b in pairwise(ends))
 
@@ -240,11 +241,11 @@ class JointTree(eqx.Module):
 
     @property
     def massless(self) -> bool:
-        """True if some velocity of a body has no inertia for any numbers."""
+        """True if some velocity of a body has no inertia by its structure, as with a mass of a plain 0."""
         return any(any(body.massless) for body in self.mech.bodies.values())
 
     def at(self, t: Float[Array, ""]) -> JointTree:
-        """Return the tree with the prescribed coordinates at a time."""
+        """Return the tree with the prescribed coordinates of its edges at the time t."""
         if not any(edge.mobility.known for edge in self.edges):
             return self
         known = map_runs(self.space.runs, lambda edge: edge.mobility.given(t), self.edges)
@@ -253,7 +254,7 @@ class JointTree(eqx.Module):
 
 
 def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
-    """Return the tree of a mechanism with its numbers."""
+    """Return the tree of a mechanism with a mobility for each edge, in the forms of a space."""
     tree, runs = space.tree, space.runs
     joints = stack_runs(runs, [joint_of(mech, name) for name in tree.joints])
     bodies = stack_runs(runs, [mech.bodies[name] for name in tree.bodies])
@@ -284,7 +285,7 @@ def _child_pose(edge: Edge, pose, theta):
 
 
 def by_run(space: JointSpace, theta, *, velocities: bool = False) -> list:
-    """Return θ, or θ̇ with `velocities`, or columns of them, by run."""
+    """Return the entries of θ of each body by run; those of θ̇ with `velocities`. Columns are allowed."""
     return split_runs(space.runs, theta, space.velocity_slices if velocities else space.slices)
 
 
@@ -302,6 +303,7 @@ def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = No
     given = list(zip(tree.edges, by_run(space, theta), rates, strict=True))
 
     def step(parent, x):
+        """Return the link of a body from the motion of its parent, and the value of `also`."""
         link = _link(x[0], parent, *x[1:])
         return link, None if also is None else also(x[0], link)
 
@@ -310,7 +312,7 @@ def links(tree: JointTree, theta, rate, gravity=None, also: Callable | None = No
 
 
 def map_runs(runs: Sequence[Run], f: Callable, *values: Sequence) -> list:
-    """Return f of each body, by run, for values by run."""
+    """Return f of the values of each body, by run; `values` are lists by run."""
     return [jax.lax.map(lambda x: f(*x), x) if run.loop else f(*x) for run, *x in zip(runs, *values, strict=True)]
 
 
@@ -327,14 +329,14 @@ def poses(tree: JointTree, theta) -> dict:
 
 
 def coordinates_of(tree: JointTree, poses, theta) -> Float[Array, " n"]:
-    """Return q (n,) from poses, with the extra coordinates of θ."""
+    """Return q (n,) of the bodies with these poses, by name, with the extra coordinates of θ."""
     space = tree.space
     parts = [kind.coordinates_of(poses[name]) for name, kind in tree.layout.bodies]
     return jnp.concatenate([*parts, theta[space.n - len(space.extra) :]])
 
 
 def configuration(tree: JointTree, theta) -> Float[Array, " n"]:
-    """Return q(θ)."""
+    """Return the configuration q(θ) of the bodies, with extra coordinates."""
     return coordinates_of(tree, poses(tree, theta), theta)
 
 
@@ -351,6 +353,7 @@ def measure_coordinates(tree: JointTree, q) -> Float[Array, " n"]:
     parents = stack_runs(space.runs, [ground if k < 0 else pose_of[k] for k in space.tree.parents])
 
     def measure(edge, parent, child):
+        """Return the relative coordinates of an edge from the poses of its two bodies."""
         i, j = (child, parent) if edge.reverse else (parent, child)
         return edge.mobility.measure(i, j, edge.given, twice=space.any_angle)
 
@@ -384,6 +387,7 @@ def body_twists(tree: JointTree, links: list, rate) -> list:
     space = tree.space
 
     def step(parent, x):
+        """Return the twist of a body from that of its parent."""
         link, rate = x
         return shift_twist(link.motion.pose, parent, link.arm) + link.axes @ rate
 
@@ -400,7 +404,7 @@ def body_velocity(motion: FrameMotion, twist) -> Float[Array, " k"]:
 
 @jax.jit
 def body_drift(motion: FrameMotion, plus=None) -> Float[Array, " k"]:
-    """Return Ṙ θ̇ of a body, its part of v̇, plus an acceleration in the ground frame if given."""
+    """Return Ṙ θ̇ of a body, its part of v̇ with θ̈ = 0, plus an acceleration `plus` in the ground frame if given."""
     pose, d = motion.pose, motion.pose.dimension
     arm, omega = pose.r - motion.point, motion.twist[d:]
     drift = shift_twist(pose, motion.drift, arm)
@@ -416,13 +420,13 @@ def concatenate_bodies(tree: JointTree, parts: list, extra) -> Float[Array, " m"
 
 
 def body_rates(tree: JointTree, links: list, rate) -> list:
-    """Return R θ̇, by run."""
+    """Return the velocities R θ̇ of the bodies at joint velocities θ̇ = `rate`, by run."""
     twists = body_twists(tree, links, rate)
     return map_runs(tree.space.runs, lambda link, twist: body_velocity(link.motion, twist), links, twists)
 
 
 def velocities(tree: JointTree, links: list, rate) -> Float[Array, " m"]:
-    """Return v = R θ̇."""
+    """Return v = R θ̇ (m,) of all bodies, then extra velocities, at θ̇ = `rate`; prescribed motion is not in it."""
     return concatenate_bodies(tree, body_rates(tree, links, rate), rate)
 
 

@@ -22,7 +22,7 @@ from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.topology import Names
 
-# Natural coordinates by the values of the argument `coordinates`; None for velocities of the bodies.
+# The basic points and vectors for each value of the argument `coordinates`; None for rows like v of the bodies.
 BY_NAME = {"bodies": None, "natural": JOINTS_ONLY}
 
 
@@ -69,7 +69,7 @@ def velocity_transformation(
     """
     space = spaces.joint_space(mech, base=base, cut=cut)
     program = ProgramWithFallback.of(_transformation, space, _rows_of(coordinates))
-    return program(mech, _vector(mech, theta), _near(mech, near), jnp.asarray(t, mech.dtype))
+    return program(mech, _as_array(mech, theta), _near(mech, near), jnp.asarray(t, mech.dtype))
 
 
 def velocity_transformation_rate(
@@ -108,12 +108,12 @@ def velocity_transformation_rate(
     """
     space = spaces.joint_space(mech, base=base, cut=cut)
     program = ProgramWithFallback.of(_transformation_rate, space, _rows_of(coordinates))
-    theta, theta_dot = _vector(mech, theta), _vector(mech, theta_dot)
+    theta, theta_dot = _as_array(mech, theta), _as_array(mech, theta_dot)
     return program(mech, theta, theta_dot, _near(mech, near), jnp.asarray(t, mech.dtype))
 
 
 def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta, near, t):
-    """Return R as array code."""
+    """Return R, or with `chosen` the rates of natural coordinates by θ̇, as array code."""
     check_entries("theta", theta, space.coordinates)
     tree, theta = spaces.tree_near(mech, space, theta, near, t)
     tree = tree.at(t)
@@ -125,20 +125,21 @@ def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta,
 
 
 def _transformation_rate(space: JointSpace, chosen: ChosenBasics | None, mech, theta, theta_dot, near, t):
-    """Return Ṙ as array code."""
+    """Return Ṙ, the time derivative of `_transformation`, as array code."""
     check_entries("theta", theta, space.coordinates)
     check_entries("theta_dot", theta_dot, space.velocities)
     matrix = lambda theta, t: _transformation(space, chosen, mech, theta, near, t)
     return jax.jvp(matrix, (theta, t), (space.rate(theta, theta_dot), jnp.ones_like(t)))[1]
 
 
-def _vector(mech: Mechanism, value) -> Array:
+def _as_array(mech: Mechanism, value) -> Array:
     """Return an array of the mechanism's floating-point type, or of a wider one that it has."""
     value = jnp.asarray(value)
     return value.astype(jnp.result_type(mech.dtype, value))
 
 
 def _near(mech: Mechanism, near):
+    """Return `near` as a configuration vector; None unchanged."""
     return None if near is None else mech.coordinates(near)
 
 

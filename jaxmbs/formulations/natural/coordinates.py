@@ -103,7 +103,7 @@ class NaturalCoordinates(Space):
 
     @cached_property
     def m(self) -> int:
-        """Length of x."""
+        """Length of x, without the attitudes."""
         return self.elements.size + self._extra
 
     @cached_property
@@ -116,7 +116,7 @@ class NaturalCoordinates(Space):
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """Rows of Ψ in their order."""
+        """Groups of rows of Ψ, in their order."""
         light, dimension, found = self.mech.light, self.dimension, []
         heavy = [body for name, body in self.bodies.items() if not self.mech.bodies[name].massless[0]]
         carried = {name for body in heavy for name in body.carried}
@@ -163,7 +163,7 @@ class NaturalCoordinates(Space):
         return rows if len(kept) == element.rows else rows[np.array(kept)]
 
     def _attitudes(self, big_x) -> dict[str, Array]:
-        """Return the attitudes of the bodies in X, by name."""
+        """Return the attitude of each body in X, by name: its angle, or Euler parameters."""
         found, start = {}, self.m
         for name in self.bodies:
             found[name] = big_x[start : (start := start + self._attitude_size(name))]
@@ -181,7 +181,7 @@ class NaturalCoordinates(Space):
         return {name: body.frame(values, attitudes.get(name)) for name, body in self.bodies.items()}
 
     def placement(self, big_x, t) -> Placement:
-        """Return points, vectors, frames and poses in a configuration."""
+        """Return points, vectors, frames and poses in the configuration X at the time t."""
         x, attitudes = big_x[: self.m], self._attitudes(big_x)
         frames, layout = self.frames(x, attitudes), self.mech.layout
         q = self._bodies(frames, attitudes, x)
@@ -192,18 +192,18 @@ class NaturalCoordinates(Space):
         return Placement(self._values(x), frames, poses | {GROUND: layout.pose(GROUND, q)}, q, t)
 
     def _bodies(self, frames, attitudes, x):
-        """Return q of the bodies."""
+        """Return q of the bodies from their frames and attitudes, with the extra coordinates at the end of x."""
         parts = [part for name in self.bodies for part in (frames[name].r, attitudes[name])]
         return jnp.concatenate([*parts, x[self.elements.size :]])
 
     @_traced_once
     def bodies_at(self, big_x) -> Float[Array, " n"]:
-        """Return q of the bodies, as in `Mechanism.coordinates`."""
+        """Return q (n,) of the bodies in the configuration X, as in `Mechanism.coordinates`."""
         attitudes = self._attitudes(big_x)
         return self._bodies(self.frames(big_x[: self.m], attitudes), attitudes, big_x)[: self.mech.layout.n]
 
     def with_attitudes(self, x, near=None) -> Array:
-        """Return X of x, with attitudes nearest to those of a configuration `near` of the bodies, if it is given."""
+        """Return X = (x, attitudes), with attitudes nearest to those of the configuration `near` of the bodies."""
         layout = self.mech.layout
         given = {} if near is None else {b: near[layout.body_slices[b]][-self._attitude_size(b) :] for b in self.bodies}
         frames = self.frames(x, given)
@@ -213,15 +213,16 @@ class NaturalCoordinates(Space):
         return jnp.concatenate([x, *(attitude(b) for b in self.bodies)])
 
     def _attitude_size(self, body: str) -> int:
-        """Return the number of coordinates of an attitude."""
+        """Return the number of coordinates of a body's attitude: 1 in the plane, 4 in space."""
         kind = self.bodies[body].kind
         return len(kind.coordinates) - kind.dimension
 
     def at(self, q) -> Float[Array, " m"]:
-        """Return x of a configuration of the bodies."""
+        """Return x of a configuration q of the bodies."""
         poses = self.mech.poses(q)
 
         def place(e: Basic):
+            """Return a point or vector in the ground frame, from the pose of the body that defines it."""
             body, s = e.owner, jnp.asarray(e.places[e.owner], q.dtype)
             return poses[body].direction(s) if e.vector else poses[body].point(s)
 
@@ -229,10 +230,11 @@ class NaturalCoordinates(Space):
         return jnp.concatenate([*parts, q[self.mech.layout.n - self._extra :]])
 
     def rates(self, q, v) -> Float[Array, " m"]:
-        """Return ẋ of velocities of the bodies; linear in v."""
+        """Return ẋ for velocities v of the bodies in the configuration q; linear in v."""
         poses, layout = self.mech.poses(q), self.mech.layout
 
         def rate(e: Basic):
+            """Return the rate of a point or vector, from the velocities of the body that defines it."""
             body, s = e.owner, e.places[e.owner]
             own, d = v[layout.velocity_slices[body]], layout.body_types[body].dimension
             own = jnp.concatenate([jnp.zeros_like(own[:d]), own[d:]]) if e.vector else own
@@ -247,10 +249,11 @@ class NaturalCoordinates(Space):
         return jnp.concatenate([*self._twists(self.bodies, big_x, u).values(), u[self.elements.size :]])
 
     def _twists(self, bodies: Iterable[str], big_x, u) -> dict[str, Array]:
-        """Return v of some bodies, by name."""
+        """Return v of the named bodies, by name, at ẋ = u."""
         attitudes = self._attitudes(big_x)
 
         def both(x):
+            """Return (r, A) of each of the bodies, by name."""
             frames = self.frames(x, attitudes)
             return {name: (frames[name].r, frames[name].a) for name in bodies}
 
@@ -259,7 +262,7 @@ class NaturalCoordinates(Space):
 
     @_traced_once
     def residual(self, big_x, t) -> Float[Array, " rows"]:
-        """Return Ψ."""
+        """Return Ψ(X, t)."""
         placement = self.placement(big_x, t)
         rows = [condition.residual(placement) for condition in self.conditions]
         return jnp.concatenate(rows) if rows else jnp.zeros(0, big_x.dtype)
@@ -273,6 +276,7 @@ class NaturalCoordinates(Space):
         attitudes = self._attitudes(big_x)
 
         def columns(x):
+            """Return [r, A] (d, 1 + d) of each body, by name, linear in x."""
             return {name: jnp.concatenate([f.r[:, None], f.a], axis=1) for name, f in self.frames(x, attitudes).items()}
 
         slopes, total = jax.jacfwd(columns)(big_x[: self.m]), jnp.zeros((self.m, self.m), big_x.dtype)
@@ -289,18 +293,18 @@ class NaturalCoordinates(Space):
 
     @cached_property
     def rotors(self) -> tuple[str, ...]:
-        """Bodies whose inertia is not that of mass points, so that M would have negative eigenvalues."""
+        """Names of the bodies whose inertia is not that of mass points, so that M would have negative eigenvalues."""
         return tuple(name for name, body in self.mech.bodies.items() if not body.of_points)
 
     def _own_mass(self, rotor: str, big_x):
-        """Return the mass matrix of a rotor, conjugate to its v."""
+        """Return the mass matrix of a rotor in the configuration X, conjugate to its v."""
         body, q = self.mech.bodies[rotor], self.bodies_at(big_x)
         return body.mass_matrix(self.mech.layout.pose(rotor, q)).astype(q.dtype)
 
     @property
     @_traced_once
     def moments(self) -> dict[str, Float[Array, "k k"]]:
-        """[[m, m sᵀ], [m s, ∫ s sᵀ dm]] about the origin of each body."""
+        """Second moments [[m, m sᵀ], [m s, ∫ s sᵀ dm]] about the origin of each body, by name, in the body frame."""
         found = {}
         for name, body in self.mech.bodies.items():
             own = body.mass_matrix(body.pose(body.ground(jnp.asarray(body.mass).dtype)))
@@ -311,7 +315,11 @@ class NaturalCoordinates(Space):
 
     @_traced_once
     def force(self, big_x, u, t) -> Float[Array, " m"]:
-        """Return BᵀQ with v = B ẋ and the applied forces Q conjugate to v; for rotors with the terms of Ḃ ẋ."""
+        """Return the force (m,) conjugate to ẋ = u.
+
+        It is BᵀQ with the velocities v = B u of the bodies and the applied forces Q conjugate to v. For rotors Q also
+        has their gyroscopic forces and −M Ḃ u, with M their mass matrix: the terms of M v̇ that do not depend on ẍ.
+        """
         v, pull = jax.vjp(lambda u: self.velocities(big_x, u), u)
         q = self.bodies_at(big_x)
         load, mech, slices = applied_forces(self.mech, q, v, t), self.mech, self.mech.layout.velocity_slices
@@ -325,6 +333,7 @@ class NaturalCoordinates(Space):
 
     @_traced_once
     def rate(self, big_x, u):
+        """Return the rate of X at ẋ = u: u, then the rates of the attitudes."""
         layout, q, v = self.mech.layout, self.bodies_at(big_x), self.velocities(big_x, u)
         parts = [u]
         for name, body in self.bodies.items():
@@ -334,18 +343,23 @@ class NaturalCoordinates(Space):
 
     @_traced_once
     def retract(self, big_x, d):
+        """Return X with x + d, and the attitudes nearest to the old ones."""
         x, attitudes = big_x[: self.m] + d, self._attitudes(big_x)
         frames = self.frames(x, attitudes)
         return jnp.concatenate([x, *(self.geometry.nearest(attitudes[b], frames[b].a) for b in self.bodies)])
 
     def difference(self, big_x, other):
+        """Return the difference of x; attitudes follow from x."""
         return other[: self.m] - big_x[: self.m]
 
     def chart_rate(self, d, u):
+        """Return u: displacements of x are added."""
         return u
 
     def extent(self, big_x):
+        """Return x, without the attitudes."""
         return big_x[: self.m]
 
     def normalised(self, big_x):
+        """Return X with its attitudes computed from x, nearest to the old ones."""
         return self.retract(big_x, jnp.zeros(self.m, big_x.dtype))

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.plane import perpendicular
 
-# Names of the components of points and vectors.
+# Suffixes of the names of the components of points and vectors.
 AXES = "xyz"
 
 
@@ -29,7 +29,7 @@ class PlaneFrames:
 
     @staticmethod
     def matrix(basis, local):
-        """Return A from the basis in the ground frame and in the body frame."""
+        """Return the rotation matrix A from a basis given in the ground frame and, as `local`, in the body frame."""
         (w,), (w_bar,) = basis, local
         a = jnp.stack([w_bar @ w, perpendicular(w_bar) @ w]) / (w_bar @ w_bar)
         return jnp.stack([a, perpendicular(a)], axis=1)
@@ -42,7 +42,7 @@ class PlaneFrames:
 
     @staticmethod
     def across(v):
-        """Return unit vectors perpendicular to a vector."""
+        """Return [w], a vector perpendicular to v, of the same length."""
         return [perpendicular(jnp.asarray(v))]
 
     @staticmethod
@@ -52,7 +52,7 @@ class PlaneFrames:
 
     @staticmethod
     def nearest(attitude, a):
-        """Return the angle of A that is nearest to a given one, (1,)."""
+        """Return the angle (1,) of the matrix A with the turns that bring it nearest to `attitude`."""
         c, s = jnp.cos(attitude[0]), jnp.sin(attitude[0])
         return attitude + jnp.arctan2(c * a[1, 0] - s * a[0, 0], c * a[0, 0] + s * a[1, 0])
 
@@ -63,7 +63,7 @@ class PlaneFrames:
 
     @staticmethod
     def pose(kind, r, a, attitude):
-        """Return the pose of a body."""
+        """Return the pose of a body with origin r and the angle `attitude`."""
         return kind.pose(jnp.append(r, attitude))
 
     @staticmethod
@@ -88,12 +88,12 @@ class SpaceFrames:
 
     @staticmethod
     def matrix(basis, local):
-        """Return A from the basis in the ground frame and in the body frame."""
+        """Return the rotation matrix A from a basis given in the ground frame and, as `local`, in the body frame."""
         return sum(w[:, None] * w_bar[None, :] for w, w_bar in zip(basis, local, strict=True))
 
     @staticmethod
     def upright(a, attitude):
-        """Return A."""
+        """Return A unchanged: frames of space are never opposite to the attitude."""
         return a
 
     @staticmethod
@@ -122,7 +122,7 @@ class SpaceFrames:
 
     @staticmethod
     def pose(kind, r, a, attitude):
-        """Return the pose of a body, with A linear in x."""
+        """Return the pose of a body with origin r and Euler parameters `attitude`, but with A itself as its matrix."""
         return kind.pose(jnp.append(r, attitude))._replace(a=a)
 
     @staticmethod
@@ -136,8 +136,9 @@ class SpaceFrames:
 # Traced once for all vectors.
 @partial(jax.jit, static_argnums=0)
 def across(geometry, v) -> list[Array]:
-    """Return `geometry.across(v)`."""
+    """Return unit vectors perpendicular to the unit vector v, one in the plane, two in space; jit traces it once."""
     return geometry.across(v)
 
 
+# Construction of body frames, by the dimension of the mechanism.
 GEOMETRY = {2: PlaneFrames, 3: SpaceFrames}

@@ -81,9 +81,11 @@ class Natural(AbstractFormulation):
         return ChosenBasics(self.own_vectors, self.points, self.vectors)
 
     def equations(self, mech):
+        """Return the equations in x, followed by the attitudes of the bodies."""
         return NaturalEquations(mech, self.chosen)
 
     def unknowns(self, mech):
+        """Return the unknowns x and ẋ."""
         return NaturalUnknowns(self.chosen)
 
 
@@ -94,22 +96,28 @@ class NaturalUnknowns(AbstractUnknowns):
     chosen: ChosenBasics
 
     def names(self, mech):
+        """Return the names of x, such as "A.x"."""
         return NaturalCoordinates(mech, self.chosen).names
 
     def velocity_names(self, mech):
+        """Return the names of ẋ, which are those of x."""
         return self.names(mech)
 
     def coordinates(self, mech, q, t):
+        """Return x of a configuration q of the bodies."""
         return NaturalCoordinates(mech, self.chosen).at(q)
 
     def velocities(self, mech, q, v, t):
+        """Return ẋ of velocities v of the bodies."""
         return NaturalCoordinates(mech, self.chosen).rates(q, v)
 
     def configuration(self, mech, x, t, near):
+        """Return q of the bodies for x, with attitudes nearest to those of `near`."""
         space = NaturalCoordinates(mech, self.chosen)
         return space.bodies_at(space.with_attitudes(x, near))
 
     def equations_at(self, mech, x, t, near):
+        """Return the equations, and x followed by the attitudes nearest to those of `near`."""
         equations = NaturalEquations(mech, self.chosen)
         return equations, equations.space.with_attitudes(x, near)
 
@@ -123,29 +131,35 @@ class NaturalEquations(AbstractDenseEquations):
 
     @property
     def space(self):
+        """Space of x and the attitudes."""
         return NaturalCoordinates(self.mech, self.chosen)
 
     def mass(self, q, t):
+        """Return M of x, constant except for rotors."""
         return self.space.mass(q)
 
     def force(self, q, v, t):
+        """Return the applied forces, conjugate to ẋ = v."""
         return self.space.force(q, v, t)
 
     def residual(self, q, t):
+        """Return Ψ."""
         return self.space.residual(q, t)
 
     @property
     def definite(self):
+        """True if no body is light."""
         return not self.mech.light
 
     @property
     def supporting_rows(self):
+        """Indices of the rows of Ψ whose `Condition` supports M."""
         chosen = [np.full(c.rows, c.supporting) for c in self.space.conditions]
         return np.flatnonzero(np.concatenate(chosen)) if chosen else np.zeros(0, int)
 
     @property
     def weight(self):
-        """(1, rows), a mass for supporting rows that are lengths, a moment of inertia for those that compare directions."""
+        """(1, rows), weights of the supporting rows: the mean mass for lengths, the mean inertia for directions."""
         space = self.space
         moments = list(space.moments.values())
         mass = sum(w[0, 0] for w in moments) / len(moments)
@@ -156,21 +170,26 @@ class NaturalEquations(AbstractDenseEquations):
 
     @property
     def from_allowed(self):
+        """True: `from_bodies` takes only velocities that the joints allow."""
         return True
 
     def from_bodies(self, q, v, t):
+        """Return x with attitudes, and ẋ, of a state of the bodies."""
         space = self.space
         return space.with_attitudes(space.at(q), q), space.rates(q, v)
 
     def to_bodies(self, q, v, a, t):
+        """Return q, v and v̇ of the bodies for x with attitudes, ẋ = v and ẍ = a."""
         space = self.space
         velocities, accelerations = jax.jvp(space.velocities, (q, v), (space.rate(q, v), a))
         return space.bodies_at(q), velocities, accelerations
 
     def loads(self, joints, q, v, t, a, multipliers):
+        """Return the loads of the named joints on their bodies j."""
         at, speeds, _ = self.to_bodies(q, v, a, t)
         return loads_of(self.mech, joints, at, speeds, t, self.multipliers(q, v, t, a))
 
     def multipliers(self, q, v, t, a=None):
+        """Return λ of Φ, not of Ψ, from the accelerations of the bodies."""
         a = self.accelerations(q, v, t)[0] if a is None else a
         return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)

@@ -28,7 +28,7 @@ class ChosenBasics(NamedTuple):
     vectors: tuple[FixedVector, ...] = ()
 
 
-# Only the points and vectors of the joints, and those that bodies need in addition.
+# Choice of no points and vectors in addition to those of the joints and those that bodies need.
 JOINTS_ONLY = ChosenBasics()
 
 
@@ -49,7 +49,7 @@ class Basic(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Name of the body that defines it."""
+        """Name of the body that defines it, "ground" for one at rest."""
         return GROUND if self.start is None else next(iter(self.places))
 
 
@@ -82,7 +82,7 @@ class Basics(dict[str, Basic]):
         self.add(chosen.name, {chosen.body: s / size if vector else s}, vector=vector)
 
     def add(self, name: str, places: dict, *, vector: bool) -> str:
-        """Add a point or vector.
+        """Add a point or vector of the bodies in `places`, which has its coordinates in each of their frames.
 
         Returns:
             Its name.
