@@ -38,9 +38,8 @@ def check_precision(dtype) -> None:
 def as_real(x):
     """Return `x` (number, nested sequence, array, tracer) as a floating-point array; see `check_precision`.
 
-    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. Anything that is
-    not an array
-    of real numbers is returned unchanged, and the check of the element names it.
+    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. Anything that
+    is not an array of real numbers is returned unchanged, and the check of the element names it.
     """
     if x is None:
         return None
@@ -261,11 +260,9 @@ class Same:
 class Closure(eqx.Module):
     """A plain function as a pytree.
 
-    JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are static. So functions that are made
-    again with
-    other numbers, as in a function that builds a mechanism, count as the same, and their numbers are differentiated and
-    batched like
-    all others; functions of NumPy can be used on NumPy arrays.
+    JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are static. So functions that are
+    made again with other numbers, as in a function that builds a mechanism, count as the same, and their numbers are
+    differentiated and batched like all others; functions of NumPy can be used on NumPy arrays.
     """
 
     code: types.CodeType = eqx.field(static=True)
@@ -341,9 +338,8 @@ def _closure(f, within: tuple[int, ...]) -> Closure | None:
 def closure_leaf(value, within: tuple[int, ...] = ()):
     """Return a value that a function closes over as a pytree.
 
-    Functions are `Closure`s, numbers are leaves, and NumPy arrays among them static; all else is static as a whole. Arrays
-    in modules
-    are leaves in any case.
+    Functions are `Closure`s, numbers are leaves, and NumPy arrays among them static; all else is static as a whole.
+    Arrays in modules are leaves in any case.
     """
     inner = _closure(value, within)
     if inner is not None:
@@ -379,8 +375,7 @@ def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs
     """Return a field of an element: real numbers of `shape`, in which None stands for any length.
 
     `check_fields` checks them. An `optional` one may be absent. Plain zeros in tuples and lists are structure, see
-    `Sparse`; the class
-    is `Structured`.
+    `Sparse`; the class is `Structured`.
     """
     converter = with_known_zeros if shape else as_real
     return eqx.field(converter=converter, metadata={"shape": shape, "optional": optional}, **kwargs)

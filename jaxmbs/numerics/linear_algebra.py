@@ -58,13 +58,12 @@ class Factored(eqx.Module):
 def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = False) -> Factored:
     """Return the factors of a matrix; if `regular` is False its solutions and their derivatives are zero.
 
-    A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than enough
-    and known
-    to leave nothing free (`determined`): then those with the largest pivots are solved, and the others are taken to agree.
+    A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than
+    enough and known to leave nothing free (`determined`): then those with the largest pivots are solved, and the others
+    are taken to agree.
 
-    Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or an
-    angle:
-    without that neither pivots nor the condition estimate mean anything.
+    Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
+    an angle: without that neither pivots nor the condition estimate mean anything.
     """
     rows, n = matrix.shape
     if rows < n or (rows > n and not determined):
@@ -82,9 +81,8 @@ def factor_symmetric_semidefinite(
 ) -> Factored:
     """Return the factors L D Lᵀ of a symmetric matrix without negative eigenvalues.
 
-    Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others solve
-    the whole
-    system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
+    Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others
+    solve the whole system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
 
     Args:
         matrix: the matrix.
@@ -101,11 +99,9 @@ def factor_symmetric_semidefinite(
 def pivot_floor(dtype) -> float:
     """Return the fraction of a diagonal entry below which a pivot is left out, because it is only rounding.
 
-    It is some tens of rounding errors. Near a singular position true pivots are as small as the square of the distance from
-    it, and forces
-    without them would be wrong altogether; a pivot of rounding that is taken for a true one changes multipliers in the null
-    space only,
-    which does no harm.
+    It is some tens of rounding errors. Near a singular position true pivots are as small as the square of the distance
+    from it, and forces without them would be wrong altogether; a pivot of rounding that is taken for a true one changes
+    multipliers in the null space only, which does no harm.
     """
     return 64 * float(jnp.finfo(dtype).eps)
 
@@ -151,9 +147,8 @@ class Support(NamedTuple):
     Attributes:
         rows: their indices.
         weights: ρ of each.
-        angular: mask of the coordinates that are angles, if M may be singular even with these rows. Then a little is added
-            to
-            the diagonal, and refining the solution removes the error. None if it is not.
+        angular: mask of the coordinates that are angles, if M may be singular even with these rows. Then a little is
+            added to the diagonal, and refining the solution removes the error. None if it is not.
     """
 
     rows: np.ndarray
@@ -191,8 +186,7 @@ def solve_saddle_point(
     """Solve M a = Q + Jᵀλ and J a = γ for accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     Of rows of J that depend on each other some have a multiplier of zero; γ has to be consistent. Derivatives solve the
-    same
-    equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
+    same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
 
     Args:
         mass: M (n, n), symmetric positive definite.

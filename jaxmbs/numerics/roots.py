@@ -64,10 +64,9 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
     """Solve a saddle-point problem f = (balance (n,), gap) = 0 by Newton's method with a line search, without derivatives.
 
     Each tangent is used for `iterations` steps, and the first one is nearly always enough. A force that is steep in a
-    narrow range,
-    such as dry friction, needs more tangents. It is the derivative of a convex potential, so a step that overshoots the
-    minimum along
-    it is shortened. If the tangents near x are too flat, the search restarts once at `again`, where they should be steep.
+    narrow range, such as dry friction, needs more tangents. It is the derivative of a convex potential, so a step that
+    overshoots the minimum along it is shortened. If the tangents near x are too flat, the search restarts once at
+    `again`, where they should be steep.
 
     Args:
         f: function of x.

@@ -50,13 +50,11 @@ class ProgramFunction:
     def javascript(self, *args, name: str | None = None) -> str:
         """Return the program for arguments like these as the text of an ES module, for a page that computes without Python.
 
-        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also for a single
-        number; it
-        returns a list of `Float64Array`, one for each leaf of the result of `f`. A comment names them with their shapes;
-        truth values are
-        0 and 1. Values that `f` closes over are part of the text. All is computed in float64, whatever the type of the
-        arguments; integers
-        are exact up to 2⁵³. `ProgramError` is raised as in a call, and for an operation without a form in JavaScript.
+        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also for a
+        single number; it returns a list of `Float64Array`, one for each leaf of the result of `f`. A comment names them
+        with their shapes; truth values are 0 and 1. Values that `f` closes over are part of the text. All is computed
+        in float64, whatever the type of the arguments; integers are exact up to 2⁵³. `ProgramError` is raised as in a
+        call, and for an operation without a form in JavaScript.
 
         Args:
             args: arguments as in a call; only their shapes matter.
@@ -175,21 +173,16 @@ def _without_unused(closed, constants):
 def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
     """Return a function of small arrays compiled into straight-line code, one lane per sample of a batch.
 
-    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is called
-    like `f` and
-    works under every JAX transformation; its derivatives are straight-line programs too. Use it for the inner functions of
-    a
-    simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`), anything made of small arrays. If
-    a part of
-    `f` has no straight-line form, a call of the result raises `ProgramError`, a ValueError that names the part and its
-    line.
+    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is
+    called like `f` and works under every JAX transformation; its derivatives are straight-line programs too. Use it for
+    the inner functions of a simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`),
+    anything made of small arrays. If a part of `f` has no straight-line form, a call of the result raises
+    `ProgramError`, a ValueError that names the part and its line.
 
     Args:
         f: a function of pytrees of arrays, in jax.numpy. Loops need constant bounds; linear systems, norms, `where`,
-            indexing,
-            and derivatives by JAX are fine. Values that it closes over may be traced; those of NumPy arrays become part of
-            the
-            program.
+            indexing, and derivatives by JAX are fine. Values that it closes over may be traced; those of NumPy arrays
+            become part of the program.
         limit: largest number of scalar operations.
 
     Examples:

@@ -16,9 +16,8 @@ from jaxmbs.programs.tracing.program import Program
 class AbstractBackend(abc.ABC):
     """Runs programs on some platforms.
 
-    The operands of a program have the batch axes in front, as many for all of them; an operand that does not depend on an
-    axis has
-    size 1 there.
+    The operands of a program have the batch axes in front, as many for all of them; an operand that does not depend on
+    an axis has size 1 there.
 
     Attributes:
         by_threads: True if each sample has a thread of its own, as on GPUs.

@@ -1,8 +1,7 @@
 """Programs as JavaScript: the text of an ES module with one function of arrays, for a page that needs no Python.
 
-It has a line for each operation and a loop for each loop, as listings. JavaScript has one kind of number, float64; integers
-are
-exact up to 2⁵³ in it.
+It has a line for each operation and a loop for each loop, as listings. JavaScript has one kind of number, float64;
+integers are exact up to 2⁵³ in it.
 """
 
 from __future__ import annotations

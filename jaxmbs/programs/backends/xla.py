@@ -34,8 +34,8 @@ def evaluate(program: Program, *args, separate: bool = False):
         program: program to run.
         args: its inputs.
         separate: True to put every value that is used more than once into a function of its own. XLA's CPU compiler
-            computes
-            shared values again in every fusion that needs them, unless they come from a function that it may not inline.
+            computes shared values again in every fusion that needs them, unless they come from a function that it may
+            not inline.
     """
     return _Evaluation(program, args, separate).outputs()
 

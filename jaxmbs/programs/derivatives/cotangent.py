@@ -1,8 +1,7 @@
 """Reverse mode on a graph: from cotangents of the results of a program to cotangents of its inputs.
 
 Each operation is visited once, from the last to the first, with its slope as a factor. A loop is a loop backwards, from
-states
-that were kept or are computed again.
+states that were kept or are computed again.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ class Dependence:
     """The part of a marked graph that carries the derivative of its real results by some of its inputs.
 
     A node carries if it is active, which means that it changes with these inputs, and useful, which means that a result
-    changes
-    with it. Rules of marks, and slopes of other operations, become nodes of the same graph as they are met.
+    changes with it. Rules of marks, and slopes of other operations, become nodes of the same graph as they are met.
 
     Attributes:
         useful: serial numbers of carrying nodes, and of loops and stacks that contain some.

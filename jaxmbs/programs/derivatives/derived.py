@@ -84,8 +84,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
 
     Returns:
         The program with the kept states as further outputs; the tangent program with them as further inputs, whose
-        cotangent
-        program goes back through them; the number of these states.
+        cotangent program goes back through them; the number of these states.
     """
     key = ("linearized", active, segments.kept_bytes())
     if key not in program.derived:

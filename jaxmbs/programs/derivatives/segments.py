@@ -1,8 +1,7 @@
 """States that loops keep for reverse mode: before every iteration, or before each segment of iterations only.
 
 If only the first state of a segment is kept, reverse mode computes the states of the segment again before it goes back
-through
-it, and keeps values that take long to compute with them.
+through it, and keeps values that take long to compute with them.
 """
 
 from __future__ import annotations
@@ -63,9 +62,8 @@ class KeptStates(NamedTuple):
 def parts_of(length: int, state_bytes: int, budget: float) -> list[Segments]:
     """Return a loop's segments: of one iteration if their states are within a budget of bytes, else of about √n iterations.
 
-    All segments are equally long if there is such a size below 2 √n, because they are then compiled once; else the rest is
-    one
-    more segment.
+    All segments are equally long if there is such a size below 2 √n, because they are then compiled once; else the rest
+    is one more segment.
     """
     if length * state_bytes <= budget:
         return [Segments(0, length, 1)]

@@ -42,9 +42,8 @@ def _semidefinite(matrix, floor):
     """Factor a semidefinite matrix.
 
     Returns:
-        (G with GᵀG an inverse for the rows that do not depend on others and zero in the rest, 1, smallest pivot / diagonal
-        entry,
-        1 for these rows and 0 for others).
+        (G with GᵀG an inverse for the rows that do not depend on others and zero in the rest, 1, smallest pivot /
+        diagonal entry, 1 for these rows and 0 for others).
     """
     return _symmetric_root(matrix, floor)
 
@@ -137,8 +136,7 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
     """Invert by elimination with partial pivoting.
 
     It is a counted loop of elementwise operations: with a batch axis vector code on every platform, and faster than the
-    libraries'
-    batched LU up to a dozen rows or so.
+    libraries' batched LU up to a dozen rows or so.
 
     Returns:
         (inverse, sign of the determinant, smallest pivot / largest pivot).

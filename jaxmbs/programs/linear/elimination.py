@@ -1,8 +1,7 @@
 """Elimination in small matrices of nodes, ordered when the program is made: little fill, few operations.
 
-Known zeros are skipped. Rows and columns without a choice, and those with a constant as pivot, are eliminated first; the
-blocks
-that remain are eliminated with partial pivoting, rows swapped by selection in every lane for itself.
+Known zeros are skipped. Rows and columns without a choice, and those with a constant as pivot, are eliminated first;
+the blocks that remain are eliminated with partial pivoting, rows swapped by selection in every lane for itself.
 """
 
 from __future__ import annotations
@@ -193,9 +192,8 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
 class Elimination:
     """Elimination of a matrix with at least as many rows as columns, the order chosen from its zeros and constants.
 
-    If `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero: solutions are meaningless,
-    but
-    finite.
+    If `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero: solutions are
+    meaningless, but finite.
 
     Attributes:
         factors: for solving.
@@ -379,9 +377,9 @@ def parity(order: Sequence[int]) -> int:
 def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[int], list[int]]]:
     """Return rows and columns of the diagonal blocks of a block triangular form.
 
-    It takes a matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the rows
-    that are
-    matched to its columns. If the pattern has no full diagonal, as with more rows than columns, there is one block.
+    It takes a matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the
+    rows that are matched to its columns. If the pattern has no full diagonal, as with more rows than columns, there is
+    one block.
     """
     matched: dict[int, int] = {}  # column → row
 

@@ -1,8 +1,7 @@
 """Digests of functions of arrays: equal for jaxprs that compute the same in the same way.
 
-Derivative rules, which are Python functions, count as well: those of packages whose versions are part of every key by their
-name
-and closure, others by their code.
+Derivative rules, which are Python functions, count as well: those of packages whose versions are part of every key by
+their name and closure, others by their code.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Facts about programs and their machine code on disk, from one process to the next.
 
-A file is named by the content that it was made from, and begins with a digest of its own, so that one that is damaged or
-half
-written counts as missing. Files are numbers, text as JSON, and machine code; nothing in them is run by Python. They are
-read only
-from a folder that nobody else may write to.
+A file is named by the content that it was made from, and begins with a digest of its own, so that one that is damaged
+or half written counts as missing. Files are numbers, text as JSON, and machine code; nothing in them is run by Python.
+They are read only from a folder that nobody else may write to.
 """
 
 from __future__ import annotations

@@ -146,8 +146,7 @@ def _bind_carry(
 
     Returns:
         For each the value in the body, and the final value or None. A value that never changes stays itself, a counter
-        follows
-        from the index of the loop; their final values are known.
+        follows from the index of the loop; their final values are known.
     """
     graph = tracer.graph
     bound: list[tuple[np.ndarray, np.ndarray | None]] = []

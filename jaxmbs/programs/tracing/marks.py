@@ -1,8 +1,7 @@
 """Values with a derivative of their own: roots, solutions of linear systems, results of functions with a custom rule.
 
-A graph that is to be differentiated has a `mark` node around each of them. Derivatives of a mark follow its rule, whatever
-the
-value was computed from. Graphs that are only evaluated have no marks.
+A graph that is to be differentiated has a `mark` node around each of them. Derivatives of a mark follow its rule,
+whatever the value was computed from. Graphs that are only evaluated have no marks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """From a JAX function to a graph of scalars: a jaxpr is interpreted with arrays of nodes.
 
-Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a loop)
-stay
-there, as offsets into a buffer, until their scalars are needed.
+Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a
+loop) stay there, as offsets into a buffer, until their scalars are needed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Lanes that continue for long while the others of their group wait are set aside, and finished together.
 
-Setting a lane aside costs its share of the work of a group, because its sample runs again later, from the beginning, in a
-group of
-samples that were set aside in the same loop, which sets none aside. So a lane is set aside when a loop has kept the others
-waiting for as long as that. The results of a lane do not depend on its neighbours: they are the same to the bit.
+Setting a lane aside costs its share of the work of a group, because its sample runs again later, from the beginning, in
+a group of samples that were set aside in the same loop, which sets none aside. So a lane is set aside when a loop has
+kept the others waiting for as long as that. The results of a lane do not depend on its neighbours: they are the same to
+the bit.
 
-The frame holds the work of a group so far; for each loop with a condition the cost of its iterations for less than half of
-the lanes
-since it began; and, with one bit for each lane, which ones are set aside, in all and in which loops.
+The frame holds the work of a group so far; for each loop with a condition the cost of its iterations for less than half
+of the lanes since it began; and, with one bit for each lane, which ones are set aside, in all and in which loops.
 """
 
 from __future__ import annotations

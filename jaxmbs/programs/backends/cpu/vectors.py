@@ -34,9 +34,9 @@ class VectorEmitter(AbstractEmitter):
     def kernel(self) -> str:
         """Return the function for all lanes from `first` to `last`, a group at a time; it returns 1 if there is no memory.
 
-        `meta` has the number of the inner batch axis's samples, then for each input that is loaded, and each output, its
-        strides along
-        the outer and the inner axis, in scalars. The lanes of a last group that is not full repeat its last sample.
+        `meta` has the number of the inner batch axis's samples, then for each input that is loaded, and each output,
+        its strides along the outer and the inner axis, in scalars. The lanes of a last group that is not full repeat
+        its last sample.
         """
         used = self.used_buffers
         choice, after = self._groups()

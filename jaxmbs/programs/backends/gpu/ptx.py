@@ -92,9 +92,8 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
 
     Args:
         program: program to write.
-        attributes: definition of #0, the attributes of the kernel and of functions that may be inlined; #1, those of the
-            others,
-            is fixed.
+        attributes: definition of #0, the attributes of the kernel and of functions that may be inlined; #1, those of
+            the others, is fixed.
     """
     buffers = len(program.facts.loaded) + len(program.outputs)
     if buffers > tuning.MAX_BUFFERS:

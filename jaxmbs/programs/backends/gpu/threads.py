@@ -1,12 +1,11 @@
 """Programs for one thread per sample, with all their loops in one kernel.
 
-A thread leaves a loop when its own sample is done. If there are more samples than threads, each thread continues with the
-sample
-that is as many numbers further as there are threads.
+A thread leaves a loop when its own sample is done. If there are more samples than threads, each thread continues with
+the sample that is as many numbers further as there are threads.
 
 The scalars of arrays that loops read or write row by row lie apart, those of neighbouring samples side by side, so that
-neighbouring
-threads use neighbouring addresses. So does the workspace, which holds the rows that the program reads itself.
+neighbouring threads use neighbouring addresses. So does the workspace, which holds the rows that the program reads
+itself.
 """
 
 from __future__ import annotations
@@ -92,9 +91,8 @@ class ThreadEmitter(AbstractEmitter):
     def kernel(self):
         """Return the function for all samples of a thread.
 
-        `meta` has the number of samples, and of those along the inner batch axis; then for each input that is loaded, and
-        each output, its
-        strides along the outer and the inner axis, and between its scalars, in scalars.
+        `meta` has the number of samples, and of those along the inner batch axis; then for each input that is loaded,
+        and each output, its strides along the outer and the inner axis, and between its scalars, in scalars.
         """
         used = self.used_buffers
         buffers = [line for k in used for line in self._buffer(k)]

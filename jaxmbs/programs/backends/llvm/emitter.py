@@ -1,10 +1,9 @@
 """The functions of a program in LLVM's text.
 
-Every region of a program (the program itself, the body or condition of a loop) becomes one function, so that compilation
-time stays
-linear. Within it there is one SSA value per node. Values that cross from one region to another lie in a frame, which has a
-place
-for each: a vector with one lane per sample, or a scalar if a kernel has one sample only.
+Every region of a program (the program itself, the body or condition of a loop) becomes one function, so that
+compilation time stays linear. Within it there is one SSA value per node. Values that cross from one region to another
+lie in a frame, which has a place for each: a vector with one lane per sample, or a scalar if a kernel has one sample
+only.
 """
 
 from __future__ import annotations

@@ -127,8 +127,7 @@ def begin() -> str:
     """Return the beginning of `handler`, and the function `failure`, which makes an error of a message and a code.
 
     The handler answers the question for the version of the interface, and goes on with %args and %rets if there is
-    something to
-    compute.
+    something to compute.
     """
     major, minor = api_version()
     return _BEGIN.format(major=major, minor=minor, create_error=api_field("XLA_FFI_Error_Create"))

@@ -24,9 +24,9 @@ class Plan:
         inner: buffer of those that are read inside the program.
         scratch: buffer ↦ offset in bytes in the scratch memory, of `scratch_bytes`.
         apart: numbers of the inputs, and after them the outputs, whose scalars do not lie side by side.
-        products: serial number of a sum or difference ↦ the product in it that is rounded together with it. It is decided
-            here,
-            not by LLVM, so that results have the same bits in kernels of one lane and of many, optimised or not.
+        products: serial number of a sum or difference ↦ the product in it that is rounded together with it. It is
+            decided here, not by LLVM, so that results have the same bits in kernels of one lane and of many, optimised
+            or not.
         absorbed: serial numbers of these products.
     """
 

@@ -219,9 +219,8 @@ def exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 def powers_of_two(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Return r, a and b in x = (a + b) ln 2 + r with |r| <= ln 2 / 2.
 
-    a and b are integers with the bias of an exponent, whose higher bits mean nothing. x is limited to the range in which
-    its exponential
-    is neither 0 nor infinite.
+    a and b are integers with the bias of an exponent, whose higher bits mean nothing. x is limited to the range in
+    which its exponential is neither 0 nor infinite.
     """
     type_ = x.type
     format_ = format_of(type_)
