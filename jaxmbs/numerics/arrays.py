@@ -25,7 +25,7 @@ def default_float() -> np.dtype:
     return np.dtype(jnp.result_type(float))
 
 
-# Floating-point types of the numbers of mechanisms; half precision is not enough to close loops.
+# Floating-point types allowed for the numbers of mechanisms; half precision is not enough to close loops.
 SUPPORTED = (np.dtype("float32"), np.dtype("float64"))
 
 
@@ -116,7 +116,7 @@ def with_known_zeros(x):
 
 
 def _flat(x) -> tuple[list, tuple[int, ...]] | None:
-    """Return the entries of a tuple or list of scalars, or of rows of these, and its shape; None for anything else."""
+    """Return (entries, shape) of a tuple or list of scalars, or of rows of these; None for anything else."""
     if not isinstance(x, (tuple, list)) or not x:
         return None
     if all(isinstance(row, (tuple, list)) for row in x):
@@ -131,7 +131,7 @@ def _flat(x) -> tuple[list, tuple[int, ...]] | None:
 
 
 def as_given(element, name: str):
-    """Return a field made by `real` as an argument from which another field gets the same known zeros."""
+    """Return a field of an element that `real` declares, with its known zeros, to be passed on as an argument."""
     value = vars(element)[name]
     return value.entries() if isinstance(value, Sparse) else value
 
@@ -168,9 +168,9 @@ def _kinds_of(kind: type) -> list[type]:
     return found
 
 
-# Errors of JAX when Python, NumPy or the module `math` needs the number of a traced value.
+# Errors that JAX raises when Python, NumPy or the module `math` needs the number of a traced value.
 NOT_TRACEABLE = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
-# Advice for these errors, after the name of the function.
+# Text of the error message for `NOT_TRACEABLE`, after the name of the user's function: what is wrong and what to write.
 IN_JAX = (
     "calls NumPy or the module math, or branches with `if`, on a value that is traced: write it in jax.numpy, jnp.sin for "
     "np.sin, jnp.where for if"
@@ -198,6 +198,7 @@ def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
 
 
 def _call(f: Callable, *args) -> jax.Array:
+    """Return f(*args) as a JAX array."""
     return jnp.asarray(f(*args))
 
 
@@ -271,6 +272,7 @@ class Closure(eqx.Module):
     defaults: int = eqx.field(static=True)
 
     def __call__(self, *args, **kwargs):
+        """Call the function with the present values of what it closes over and of its defaults."""
         values = [closure_value(x) for x in self.held]
         defaults = tuple(values[: self.defaults]) or None
         cells = tuple(types.CellType(x) for x in values[self.defaults :]) or None
@@ -305,6 +307,7 @@ class Applied(eqx.Module):
     keywords: dict
 
     def __call__(self, *args, **keywords):
+        """Call the function with the bound arguments first, then the given ones."""
         given = {name: closure_value(x) for name, x in self.keywords.items()}
         return self.f(*(closure_value(x) for x in self.args), *args, **given, **keywords)
 
@@ -323,7 +326,7 @@ def as_pytree(f: Callable) -> Callable:
 
 
 def _closure(f, within: tuple[int, ...]) -> Closure | None:
-    """Return a `Closure`; None for anything that is not a plain function, or that refers to itself."""
+    """Return a function as a `Closure`; None if it is not a plain function, or refers to itself (ids in `within`)."""
     if not isinstance(f, types.FunctionType) or f.__kwdefaults__ or f.__dict__ or id(f) in within:
         return None
     try:
@@ -352,12 +355,13 @@ def closure_leaf(value, within: tuple[int, ...] = ()):
 
 
 def closure_value(value):
-    """Return the value of which `closure_leaf` made a pytree."""
+    """Return the value that `closure_leaf` turned into a pytree, the inverse of that function."""
     is_leaf = lambda x: isinstance(x, Same) or _is_module(x)
     return jax.tree.map(lambda x: x.value if isinstance(x, Same) else x, value, is_leaf=is_leaf)
 
 
 def _is_module(x) -> bool:
+    """Return True for an equinox module."""
     return isinstance(x, eqx.Module)
 
 

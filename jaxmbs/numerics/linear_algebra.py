@@ -18,9 +18,9 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.numerics.roots import implicit_solution
 from jaxmbs.programs import factorise, solve_factorised
 
-# Exponent p of the rounding unit ε. A `Support` with `angular` adds ε^2p times each diagonal entry, and ε^3p times the
-# largest entry of coordinates of the same kind, because entries may be zero. ε^2p is far from rounding, and the error of
-# the solution after one refinement, its square, is rounding.
+# Exponent p of the rounding unit ε in the shift of a singular M: a `Support` with `angular` adds ε^2p times each
+# diagonal entry, and ε^3p times the largest entry of coordinates of the same kind, because entries may be zero. ε^2p is
+# far from rounding, and the error of the solution after one refinement, its square, is rounding.
 SHIFT_EXPONENT = 1 / 4
 
 
@@ -72,7 +72,7 @@ def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = F
 
 
 def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
-    """Factor a symmetric positive definite matrix, by Cholesky's method or as L D Lᵀ."""
+    """Return the factors of a symmetric positive definite matrix, by Cholesky's method or as L D Lᵀ."""
     return _factor(matrix, True, "symmetric")
 
 
@@ -126,18 +126,19 @@ def redundancy(dtype) -> float:
 
 
 def _factor(matrix, limit, kind: str) -> Factored:
+    """Return a matrix factored by `factorise`; `kind` and `limit` as there."""
     limit = jnp.asarray(limit)
     factors, sign, rcond, kept = factorise(matrix, limit, kind)
     return Factored(matrix, sign, rcond, kept, factors, kind, limit)
 
 
 def diagonal(entries: Float[Array, " n"]) -> Callable:
-    """Return x ↦ D x with D the diagonal matrix of these entries, for x (n,) or (n, k)."""
+    """Return the function x ↦ D x, D being the diagonal matrix of these entries, for x (n,) or (n, k)."""
     return lambda x: entries.reshape(-1, *[1] * (x.ndim - 1)) * x
 
 
 def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
-    """Return rhs ↦ solution for a symmetric positive definite matrix."""
+    """Return the function rhs ↦ A⁻¹ rhs for a symmetric positive definite matrix A."""
     return factor_symmetric_positive(matrix).solve
 
 
@@ -167,7 +168,7 @@ class Support(NamedTuple):
         return found + part**2 * jnp.diag(diagonal + part * alike)
 
     def pull(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n rows"]:
-        """Return Jᵀρ, zero for the other rows."""
+        """Return Jᵀρ (n, rows): the columns of Jᵀ that belong to `rows` times their weights ρ, zeros in others."""
         return jnp.zeros_like(jacobian.T).at[:, self.rows].set(jacobian[self.rows].T * self.weights[None, :])
 
 
@@ -220,6 +221,7 @@ def solve_saddle_point(
 
 
 def _refined_saddle_point(factors, right):
+    """Return (a, λ) in one vector, improved by one step of iterative refinement; right is (Q, γ)."""
     mass, jacobian = factors[:2]
     x = _eliminated_saddle_point(factors, right)
     gap = _saddle_point_gap((mass, jacobian, *jnp.split(right, [jacobian.shape[1]])), x)
@@ -227,6 +229,7 @@ def _refined_saddle_point(factors, right):
 
 
 def _eliminated_saddle_point(factors, right):
+    """Return (a, λ) in one vector by the Schur complement J M⁻¹ Jᵀ; right is (Q, γ) in one vector."""
     _, jacobian, inverse_mass, schur, pull = factors
     force, right = jnp.split(right, [jacobian.shape[1]])
     free = inverse_mass.solve(force if pull is None else force + pull @ right)
@@ -235,6 +238,7 @@ def _eliminated_saddle_point(factors, right):
 
 
 def _saddle_point_gap(given, x):
+    """Return (M a − Jᵀλ − Q, J a − γ) in one vector, for x = (a, λ)."""
     mass, jacobian, force, right = given
     a, multipliers = jnp.split(x, [force.shape[0]])
     return jnp.concatenate([mass @ a - jacobian.T @ multipliers - force, jacobian @ a - right])
@@ -262,6 +266,7 @@ def dependent_columns(matrix: Float[Array, "rows n"]) -> Bool[Array, " n"]:
 
 
 def _pseudo(matrix, regular) -> Factored:
+    """Return a matrix of any shape factored by its pseudo-inverse; `regular` as of `factor`."""
     m, n = matrix.shape
     one, kept = jnp.ones((), matrix.dtype), jnp.ones(m, matrix.dtype)
     if not matrix.size:

@@ -19,7 +19,8 @@ Parameters = Float[Array, "4"]
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
-# Two directions count as opposite if the angle between them differs from π by less than this.
+# `between` takes two directions as opposite, and turns about any normal, if the angle between them differs from π by
+# less than this, in radians.
 MAX_OPPOSITE_ANGLE = 1e-6
 
 

@@ -20,7 +20,8 @@ from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.primitive import run
 from jaxmbs.programs.tracing.program import Program, checked_program
 
-# Number of argument shapes for which a function keeps its programs.
+# Number of different argument shapes for which a function keeps its program, or the reason why there is none; the
+# oldest go first.
 MAX_KEPT_SHAPES = 64
 
 
@@ -39,6 +40,7 @@ class ProgramFunction:
         self.trace_count = 0
 
     def __call__(self, *args, **kwargs):
+        """Run the program for these arguments, traced on the first call with such shapes, and return f's result."""
         (program, constants, used, out_tree), leaves = self._find((args, kwargs))
         needed = [x for x, is_used in zip(leaves, used, strict=True) if is_used]
         return jax.tree.unflatten(out_tree, run(program, *constants, *needed))
@@ -96,6 +98,7 @@ class ProgramFunction:
         out_tree = None
 
         def flat(*leaves):
+            """Return the leaves of f's result as arrays, and note its structure."""
             nonlocal out_tree
             args, kwargs = jax.tree.unflatten(tree, leaves)
             results, out_tree = jax.tree.flatten(self.f(*args, **kwargs))
@@ -128,7 +131,7 @@ def _arrays(leaves) -> list:
 
 
 def _labels(tree) -> list[str]:
-    """Return the path of each leaf, as in "[0]['crank']"; "the value" for a single one."""
+    """Return the place of each leaf of a tree as text, as in "[0]['crank']"; "the value" for a single leaf."""
     return [jax.tree_util.keystr(path) or "the value" for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
@@ -247,6 +250,7 @@ class ProgramWithFallback:
         return cls(partial(f, *static))
 
     def __call__(self, *args):
+        """Run the program, or array code for arguments for which there is none."""
         key, leaves = self.program.key((args, {}))
         refused = None
         if key not in self._refused:

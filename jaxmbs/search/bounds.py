@@ -11,10 +11,10 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-# Largest distance of a random start from the given one without bounds, in units of the entry's size.
+# Largest distance of a random start's entry from the given one if it has no bounds, in units of the entry's size.
 START_SPREAD = 0.5
-# Distance by which a start on a bound is moved inside, as a fraction of the way between the bounds, or of the entry's size
-# if there is one bound. On the bound itself the change of variables has no slope.
+# Distance by which a start on a bound is moved inside, as a fraction of the width between its bounds, or of the entry's
+# size if there is one bound only. On the bound itself the change of variables has no slope.
 START_MARGIN = 1e-3
 
 
@@ -126,7 +126,7 @@ class Variables(NamedTuple):
         return self._log_scaled(np.asarray(self.entries(jnp.asarray(u)))) / width
 
     def _log_scaled(self, x: np.ndarray) -> np.ndarray:
-        """Return y, ln x or x."""
+        """Return y: ln x for the entries whose lower bound is positive, x for the others."""
         return np.where(self.logarithmic, np.log(np.where(self.logarithmic, x, 1)), x)
 
     def _scaled_bounds(self):
@@ -178,7 +178,7 @@ def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], defaul
 
 
 def _inner(tree: Any, key) -> Any:
-    """Return the subtree of bounds for a key of the design, or None."""
+    """Return the subtree of a tree of bounds at a key of the design, or None if it has none."""
     if isinstance(tree, Mapping):
         return tree.get(key.key)
     if isinstance(key, jax.tree_util.GetAttrKey):

@@ -30,6 +30,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
         real = _real(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
+            """Return the graph of the tangents."""
             old = program.marked
             dependence = Dependence(old, program.dtype, active, forward=True, marking=marking)
             graph = Graph()
@@ -64,6 +65,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
         shapes = [*others, *program.outputs]
 
         def trace(marking: bool) -> TracedGraph:
+            """Return the graph of the cotangents."""
             graph, args = Graph(), _place_inputs(shapes)
             given = iter(args)
             # A linear function has the same derivative everywhere.
@@ -97,6 +99,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         real = _real(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
+            """Refuse to make a graph: the tangent program serves only to derive its cotangent program."""
             raise AssertionError("tangents beside kept states are only gone back through")
 
         linear = _program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
@@ -107,13 +110,13 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
 
 
 def has_loops(program: Program) -> bool:
-    """Return True if a program has loops whose states are worth keeping."""
+    """Return True if a program has loops that keep states for reverse mode."""
     found = lambda: any(_is_long(node) for node in program.root.nodes if node.op == "loop")
     return load_or_compute("loops", program.key_of("loops", *segments.settings()), found)
 
 
 def _is_long(node: Node) -> bool:
-    """Return True if the states of a loop are worth keeping."""
+    """Return True if a node is a loop with more iterations than those that keep nothing, or with loops inside."""
     loop = node.loop
     return loop.length > tuning.MAX_ITERATIONS_KEEPING_NOTHING or any(x.op == "loop" for x in loop.body.nodes)
 
@@ -123,6 +126,7 @@ def _backward(program: Program, active, saving: _StateKeeping | None = None, sta
     shapes = [*program.inputs, *states, *_real(program.outputs)]
 
     def trace(marking: bool) -> TracedGraph:
+        """Return the graph of the cotangents, with the kept states in the places of the forward run."""
         graph, args = Graph(), _place_inputs(shapes)
         count = len(program.inputs)
         kept = args[count : count + len(states)]
@@ -211,7 +215,7 @@ class _StateKeeping:
 
     @cached_property
     def shapes(self) -> list[tuple[tuple[int, ...], str]]:
-        """Shapes and types of the arrays."""
+        """Shapes and types of the arrays in which states and results are kept."""
         types = {REAL: self.program.dtype, INTEGER: jax.dtypes.canonicalize_dtype(np.int64), "b": np.dtype(bool)}
         found: list[tuple[tuple[int, ...], str]] = []
         for node, parts, groups, finals in self.plan.loops:
@@ -298,11 +302,12 @@ def instantiate(program: Program, tracer, args: Sequence) -> list:
 
 
 def _reshape(value, shape):
+    """Return a result, nodes or an array in memory, in another shape."""
     return value.reorder(value.offsets.reshape(shape)) if isinstance(value, Memory) else value.reshape(shape)
 
 
 def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
-    """Return a program that is derived from another, under a key."""
+    """Return the program derived from another that is kept under a key, made if there is none."""
     what, *which = key
     name = f"{what}_of_{program.name}"
     derived = Program(trace, inputs, outputs, name, program.key_of(what, which, *segments.settings()))
@@ -311,17 +316,17 @@ def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
 
 
 def _select(shapes: Sequence[Shape], mask: Sequence[bool]) -> list[Shape]:
-    """Return the chosen shapes."""
+    """Return the shapes whose mask is True."""
     return [x for x, on in zip(shapes, mask, strict=True) if on]
 
 
 def _real(shapes: Sequence[Shape]) -> list[Shape]:
-    """Return the shapes of real arrays."""
+    """Return the shapes that have a floating-point dtype."""
     return [x for x in shapes if x.dtype.kind == "f"]
 
 
 def _place_inputs(shapes: Sequence[Shape]) -> list[Memory]:
-    """Return inputs of these shapes in memory."""
+    """Return inputs of these shapes, numbered from 0, as arrays in memory."""
     return [place_argument(k, x.shape, x.dtype) for k, x in enumerate(shapes)]
 
 
@@ -335,7 +340,7 @@ def _copy_result(copy: Copy, result, copied: CopiedRegion):
 
 
 def _rate(forward: Forward, result, copied: CopiedRegion):
-    """Return the rate of a result."""
+    """Return the rate of a result of the old graph, as an array of nodes."""
     if not isinstance(result, Memory):
         return array([forward.rate(x, copied) for x in result.ravel()], result.shape)
     view = forward.memory[copied].get(result.buffer)

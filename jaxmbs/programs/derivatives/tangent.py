@@ -36,7 +36,7 @@ class Forward:
         return self.rates[copied.of(node.region)].get(node.serial, self.graph.zero)
 
     def begin(self, copied: CopiedRegion) -> None:
-        """Make room for the rates of a region."""
+        """Make empty tables for the rates of a region."""
         self.rates[copied], self.memory[copied], self.finals[copied] = {}, {}, {}
 
     def push(self, nodes: Iterable[Node], copied: CopiedRegion) -> None:
@@ -51,7 +51,7 @@ class Forward:
                 own[node.serial] = self._of(node, copied)
 
     def _of(self, node: Node, copied: CopiedRegion) -> Node:
-        """Return the rate of a carrying node."""
+        """Return the rate of a node that carries, by the rule of its operation."""
         graph, op, args = self.graph, node.op, node.args
         rate = lambda x: self.rate(x, copied)
         value = lambda x: self.copy.value(x, copied)
@@ -83,7 +83,7 @@ class Forward:
         return self.copy.value(results[k], copied)
 
     def _loaded_rate(self, node: Node, copied: CopiedRegion) -> Node:
-        """Return the rate of a scalar in memory."""
+        """Return the rate of a scalar in memory that a "load" node reads."""
         buffer, offset, stride = node.address
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
         where = copied.of(node.args[0].region if in_memory else root_of(copied))

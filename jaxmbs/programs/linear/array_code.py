@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Number of rows up to which symmetric matrices are eliminated row by row; larger ones are halved.
+# Largest number of rows with which symmetric matrices are eliminated row by row; larger ones are split into halves.
 MAX_BLOCK_ROWS = 16
 
 
@@ -49,9 +49,9 @@ def _semidefinite(matrix, floor):
 
 
 def _symmetric_root(matrix, floor):
+    """Return (G, 1, rcond, kept rows), GᵀG being the inverse without the rows whose pivots are below `floor`."""
     # G instead of the inverse: a pivot that is only rounding, but above the floor, makes the inverse so large that the
     # rounding of its entries spoils solutions. In G it affects one row, whose part of a solution lies in the null space.
-    """Factor a symmetric matrix, without the rows with pivots below `floor`."""
     root, pivots = _root_by_blocks(matrix, floor)
     diagonal = jnp.diagonal(matrix)
     rcond = jnp.min(pivots / jnp.where(diagonal > 0, diagonal, 1), initial=1)
@@ -82,6 +82,7 @@ def _root_by_rows(matrix, floor):
     index = jnp.arange(matrix.shape[0])
 
     def eliminate(k, carry):
+        """Eliminate row k; carry: the rest of the matrix, L⁻¹, reciprocals of pivots (zero below the floor)."""
         rest, lower, reciprocals = carry
         pivot = rest[k, k]
         reciprocal = jnp.where(pivot > floor[k], 1 / pivot, 0)
@@ -96,7 +97,7 @@ def _root_by_rows(matrix, floor):
 
 
 def _invert(matrix, regular):
-    """Return (inverse, sign, rcond, ones) of a matrix, or its left inverse; zero if it is not regular."""
+    """Return (inverse or left inverse, sign of the determinant, rcond, ones); the inverse is zero if not regular."""
     rows = _largest(matrix, 1)
     scaled = matrix / rows[:, None]
     columns = _largest(scaled, 0)
@@ -112,6 +113,7 @@ def _left_inverse(matrix: Float[Array, "rows n"]):
     index = jnp.arange(m)
 
     def eliminate(k, carry):
+        """Eliminate column k; carry: rows after row exchanges, smallest and largest pivot."""
         rest, smallest, largest = carry
         pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))
         rest = rest[jnp.where(index == k, pivot_row, jnp.where(index == pivot_row, k, index))]
@@ -127,7 +129,7 @@ def _left_inverse(matrix: Float[Array, "rows n"]):
 
 
 def _largest(values, axis):
-    """Return the largest absolute values along an axis, 1 where all are zero."""
+    """Return the largest absolute values along an axis, with 1 in place of 0."""
     largest = jnp.max(jnp.abs(values), axis=axis)
     return jnp.where(largest > 0, largest, 1)
 
@@ -145,6 +147,7 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
     index = jnp.arange(n)
 
     def eliminate(k, carry):
+        """Eliminate column k; carry: rows, their order, sign of the order, smallest and largest pivot."""
         rest, order, sign, smallest, largest = carry
         pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))
         swapped = jnp.where(index == k, pivot_row, jnp.where(index == pivot_row, k, index))

@@ -15,8 +15,8 @@ import numpy as np
 from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import Node
 
-# Absolute values of constants that serve as pivots without comparison: those of a mechanism's equations are ±1 and small
-# integers.
+# Smallest and largest absolute value of constants that serve as pivots without comparison: those of a mechanism's
+# equations are ±1 and small integers.
 PIVOT_CONSTANTS = (0.125, 8.0)
 
 
@@ -43,12 +43,12 @@ class PivotStep:
     rest: dict[int, Node]
 
     def nodes(self) -> list[Node]:
-        """Return all nodes of the step."""
+        """Return all nodes of the step, which are those that have to be copied with it."""
         conditions = [swap[0] for swap in self.swaps]
         return [self.pivot, self.reciprocal, *conditions, *self.factors.values(), *self.rest.values()]
 
     def copy_with(self, of: Callable[[Node], Node]) -> PivotStep:
-        """Return the step with other nodes."""
+        """Return the step with of(node) in the place of each node."""
         swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
         every = lambda some: {k: of(x) for k, x in some.items()}
         return PivotStep(
@@ -63,7 +63,7 @@ class Factors(abc.ABC):
         self.graph, self.steps, self.rows = graph, steps, rows
 
     def nodes(self) -> list[Node]:
-        """Return all nodes of the factors."""
+        """Return all nodes of the factors, which are those that have to be copied with them."""
         return [x for step in self.steps for x in step.nodes()]
 
     def copy_into(self, graph: Graph, of: Callable[[Node], Node]) -> Factors:
@@ -83,6 +83,7 @@ class GeneralFactors(Factors):
     """Factors L U with rows exchanged. If a matrix has more rows than columns, rows without a pivot take no part."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return x with A x = rhs."""
         g, y = self.graph, list(rhs)
         for step in self.steps:
             self._swap(y, step.swaps)
@@ -97,6 +98,7 @@ class GeneralFactors(Factors):
         return x
 
     def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return x with Aᵀ x = rhs."""
         g, b = self.graph, list(rhs)
         x: list = [g.constant(0.0)] * self.rows
         for step in self.steps:
@@ -110,7 +112,7 @@ class GeneralFactors(Factors):
         return x
 
     def _swap(self, values: list[Node], swaps) -> None:
-        """Swap values in place."""
+        """Swap entries of `values` in place, by the conditions under which rows were swapped."""
         select = self.graph.select
         for condition, a, b in swaps:
             values[a], values[b] = select(condition, values[b], values[a]), select(condition, values[a], values[b])
@@ -120,6 +122,7 @@ class SymmetricFactors(Factors):
     """Factors L D Lᵀ of a symmetric matrix."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return x with A x = rhs; it is also the solution for Aᵀ."""
         g, y = self.graph, self._forward(rhs)
         for step in reversed(self.steps):
             value = g.mul(y[step.row], step.reciprocal)
@@ -217,7 +220,7 @@ class Elimination:
         self.factors = GeneralFactors(graph, self.steps, self.n)
 
     def _easy(self) -> None:
-        """Eliminate with pivots that need no comparison: the only entry of a row or column, or a constant."""
+        """Eliminate while there are pivots without a choice: the only entry of a row or column, or a constant."""
         while self.columns:
             counts = dict.fromkeys(self.columns, 0)
             for i in self.rows:
@@ -265,18 +268,18 @@ class Elimination:
         return None
 
     def _entry(self, i: int, j: int) -> Node:
-        """Return an entry of the matrix in its current state."""
+        """Return entry (i, j) of the partly eliminated matrix."""
         return self.entries[i].get(j, self.zero)
 
     def _swap_rows(self, swap: Node, first: int, other: int) -> None:
-        """Swap two rows if a condition holds."""
+        """Swap rows `first` and `other` in every lane where the condition `swap` holds."""
         a, b, select = self.entries[first], self.entries[other], self.graph.select
         for j in sorted(set(a) | set(b)):
             x, y = a.get(j, self.zero), b.get(j, self.zero)
             a[j], b[j] = select(swap, y, x), select(swap, x, y)
 
     def _eliminate(self, i: int, j: int, others, swaps) -> None:
-        """Eliminate column j from other rows by row i."""
+        """Subtract multiples of row i from the rows `others` so that their entries in column j vanish."""
         g = self.graph
         pivot = self.entries[i].pop(j, self.zero)
         reciprocal = _reciprocal(g, pivot)
@@ -308,7 +311,7 @@ class Elimination:
         return g.select(g.make("gt", largest, self.zero), largest, g.constant(1.0))
 
     def row_size(self, i: int) -> Node:
-        """Return the largest absolute value of a row, 1 if all are zero."""
+        """Return the largest absolute value of row i of the matrix, 1 if all are zero."""
         return self._largest([x for x in self.original[i] if not is_zero(x)])
 
     @property
@@ -354,7 +357,7 @@ class Elimination:
 
 
 def _reciprocal(graph: Graph, pivot: Node) -> Node:
-    """Return 1 / pivot, zero for a pivot that is known to be zero: its row depends on others."""
+    """Return 1 / pivot; zero for a pivot that is known to be zero, because its row depends on others."""
     return graph.constant(0.0) if is_zero(pivot) else graph.make("div", graph.constant(1.0), pivot)
 
 
@@ -364,7 +367,7 @@ def is_zero(x: Node) -> bool:
 
 
 def parity(order: Sequence[int]) -> int:
-    """Return the sign of a permutation."""
+    """Return the sign of a permutation, 1 or −1."""
     order, sign = list(order), 1
     for k in range(len(order)):
         while order[k] != k:
@@ -384,6 +387,7 @@ def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[i
     matched: dict[int, int] = {}  # column → row
 
     def augment(row: int, visited: set[int]) -> bool:
+        """Match a row to a column, rematching other rows if necessary; return True if that is possible."""
         for column in sorted(pattern[row]):
             if column in visited:
                 continue
@@ -413,6 +417,7 @@ def _strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:
     parts: list[list[int]] = []
 
     def visit(v: int) -> None:
+        """Number a node and those reachable from it, and collect the strongly connected parts that are complete."""
         number[v] = low[v] = len(number)
         stack.append(v)
         for w in graph[v]:

@@ -20,14 +20,14 @@ from jax.extend import core
 
 from jaxmbs.programs.runtime import jax_compat
 
-# Packages whose code follows from their versions.
+# Packages whose functions are identified by their names, because versions of these packages are part of every key.
 KNOWN_PACKAGES = frozenset({"jax", "jaxlib", "jaxmbs", "equinox", "numpy", "builtins", "functools", "operator", "math"})
-# Classes of JAX whose `repr` differs for different values.
+# Names of JAX's classes whose `repr` differs for different values, so that it can stand for them.
 SHOWN_IN_FULL = frozenset(
     {"PyTreeDef", "Mesh", "AbstractMesh", "NamedSharding", "SingleDeviceSharding", "UnspecifiedValue", "PartitionSpec"}
     | {"FTTuple", "FTDict", "FTPyTree", "FTSingleton", "FTStatic"}
 )
-# Upper limit on the nesting of functions that derivative rules close over.
+# Upper limit on the nesting of functions that derivative rules close over; deeper ones have no digest.
 MAX_DEPTH = 40
 
 
@@ -75,10 +75,11 @@ class _Content:
         self.marks: dict[int, int] = {}
 
     def of(self, x) -> bytes:
+        """Return the digest of a value."""
         return hashlib.sha256(repr(self.text(x)).encode()).digest()
 
     def text(self, x):
-        """Return something whose `repr` differs for different values."""
+        """Return a value as something whose `repr` differs for different values; raise `NoDigest` if there is none."""
         if x is None or isinstance(x, (bool, int, float, str, bytes, complex)):
             return (type(x).__name__, x) if type(x).__module__ == "builtins" else (type(x).__qualname__, repr(x))
         if isinstance(x, (tuple, list)):
@@ -153,10 +154,11 @@ class _Content:
         return found
 
     def jaxpr(self, jaxpr):
-        """Return the parts of a jaxpr, its variables numbered."""
+        """Return the parts of a jaxpr that make its content, its variables numbered in the order in which they occur."""
         numbers: dict[Any, int] = {}
 
         def named(var):
+            """Return a constant by its type and text, a variable by its number."""
             if hasattr(var, "val"):
                 return self.type(var.aval), self.text(var.val)
             return numbers.setdefault(var, len(numbers))
@@ -169,14 +171,14 @@ class _Content:
         return [*lines, [named(x) for x in jaxpr.outvars]]
 
     def type(self, aval) -> str:
-        """Return the text of a variable's type."""
+        """Return the text of a variable's type: shape, dtype and weak type."""
         found = self.types.get(aval)
         if found is None:
             found = self.types[aval] = repr((type(aval).__name__, str(aval), getattr(aval, "weak_type", None)))
         return found
 
     def function(self, f):
-        """Return the parts of a function."""
+        """Return the parts of a function that make its content: code or name, closure, defaults and globals."""
         rule = jax_compat.rule_within(f)
         if rule is not None:
             return "rule", [self.text(part) for part in rule]
@@ -206,7 +208,7 @@ class _Content:
         return self.name(f), self.code(f.__code__), bound, used
 
     def code(self, code: types.CodeType):
-        """Return the parts of a code object."""
+        """Return the parts of a code object that make its content."""
         constants = [self.code(c) if isinstance(c, types.CodeType) else self.text(c) for c in code.co_consts]
         return code.co_code, code.co_names, code.co_varnames, constants
 

@@ -17,9 +17,10 @@ from jaxmbs.numerics.plane import direction as unit
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.system.mechanism import Mechanism
 
-# Lower limit on the squared height of an elbow, in squared lengths: at height zero its derivatives are infinite.
+# Lower limit on the squared height of the common joint of two links above the line between their ends, relative to the
+# squared length of the first link: at height zero its derivatives are infinite.
 MIN_SQUARED_HEIGHT = 1e-12
-# Value of the last free number of a linkage whose crank need not turn fully.
+# Value of the last free number of a linkage whose crank need not turn fully, if `can_swing`.
 PART_OF_TURN = 0.0
 # Added to squared lengths so that quotients stay finite where two pins coincide.
 TINY = 1e-24
@@ -82,10 +83,10 @@ class Linkage(abc.ABC):
 
     @abc.abstractmethod
     def pivots(self, b: dict) -> list[Float[Array, "2"]]:
-        """Return the pivots on the ground."""
+        """Return the places in the plane of the pivots on the ground."""
 
     def extreme_cosines(self, b: dict) -> Float[Array, " c"] | None:
-        """Return the smallest and the largest cosine over a turn, or None if they have no closed form."""
+        """Return the cosines of angles between links that are extreme over a turn; None if they have no closed form."""
         return None
 
     def has_full_turn(self, u: Float[Array, " n"] | np.ndarray):

@@ -17,14 +17,14 @@ from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.graph.liveness import Liveness
 from jaxmbs.programs.graph.nodes import TRUTH, Loop, Region
 
-# Number of lists of samples that wait; further loops share them.
+# Largest number of lists in which samples wait that were set aside; further loops with a condition share the lists.
 MAX_LISTS = 4
-# Work that no group exceeds: groups that start with it set no lane aside.
+# Budget of work that no group of lanes uses up: groups that get it set no lane aside.
 ENDLESS = 1 << 50
 
 
 class Patience:
-    """Lines that set lanes aside, in the functions of a program with more than one lane.
+    """LLVM code that sets lanes aside for later, in the functions of a program with more than one lane.
 
     Attributes:
         loops: id of a loop with a condition ↦ number of its list.
@@ -35,11 +35,11 @@ class Patience:
         self.loops: dict[Loop, int] = {}
 
     def begin(self, code: AbstractCode, loop: Loop) -> None:
-        """Write the lines before a loop with a condition."""
+        """Write the lines before a loop with a condition, which reset the loop's account of waiting."""
         code.line(f"store i64 0, ptr {code.slot(('waited', loop))}")
 
     def go_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
-        """Return the lanes that take one more iteration of a loop, of those whose condition holds."""
+        """Return the mask of the lanes that take one more iteration of a loop: `mask` without the lanes set aside."""
         truths, bits = code.module.vector(TRUTH), self.bits
         number = self.loops.setdefault(loop, len(self.loops) % MAX_LISTS)
         own, waited = code.slot(("aside", number)), code.slot(("waited", loop))
@@ -49,7 +49,7 @@ class Patience:
         return code.let(f"bitcast {bits} {left} to {truths}")
 
     def decision(self) -> str:
-        """Return the function that keeps the accounts of a group, and returns the lanes that continue."""
+        """Return the LLVM function that updates the accounts of a group, and returns the mask of lanes that go on."""
         bits = self.bits
         return f"""\
 define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {bits} %on, i64 %cost) #0 {{
@@ -85,7 +85,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 }}"""
 
     def memory(self) -> list[str]:
-        """Return lines at the start of the kernel: the lists, which never hold two groups in full, and their lengths."""
+        """Return lines at the start of the kernel that allocate the lists, for less than two groups each."""
         count = self._lists
         return [
             f"  %lists = alloca [{count * 2 * self.lanes} x i64], align 64",
@@ -106,7 +106,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         return [*self._choice(), *self._fresh(), *self._again(), *self._both()], self._after()
 
     def _choice(self) -> list[str]:
-        """Return blocks that choose between the next samples and a list."""
+        """Return blocks that decide if the next group has new samples or those of a list."""
         return [
             "group:",
             "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
@@ -123,7 +123,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         ]
 
     def _search(self, least: int, name: str) -> list[str]:
-        """Return lines that make %name, the first list of at least this length; the number of lists if there is none."""
+        """Return lines that make %name: the first list with at least `least` samples, else the number of lists."""
         lines, found = [], str(self._lists)
         for k in reversed(range(self._lists)):
             to = name if k == 0 else f"{name}.{k}"
@@ -136,12 +136,12 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         return lines
 
     def _fresh(self) -> list[str]:
-        """Return the block that takes the next samples."""
+        """Return the block that takes samples that have not run yet as the next group."""
         return ["fresh:", *following_samples(self.plan.module, "l.fresh"), f"  %onward = add i64 %base, {self.lanes}",
                 "  br label %address"]  # fmt: skip
 
     def _again(self) -> list[str]:
-        """Return lines that take a group from the front of a list, filled up by its first sample."""
+        """Return lines that take the next group from the front of a list, filled up by its first sample."""
         module, lanes = self.plan.module, self.lanes
         wide, truths = module.wide("i64"), module.vector(TRUTH)
         less = module.declare("i64", "llvm.usub.sat.i64", ["i64", "i64"])
@@ -167,7 +167,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         ]
 
     def _both(self) -> list[str]:
-        """Return the block after the choice: the samples of the group, and its accounts."""
+        """Return the block after either choice: it sets the samples of the group, and its accounts to their start."""
         wide = self.plan.module.wide("i64")
         return [
             "address:",
@@ -180,7 +180,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         ]
 
     def _after(self) -> list[str]:
-        """Return lines that add the samples set aside to the lists."""
+        """Return lines after a group that add the samples set aside to the lists."""
         module, bits, lines = self.plan.module, self.bits, []
         wide, truths = module.wide("i64"), module.vector(TRUTH)
         write = module.declare("void", f"llvm.masked.compressstore.{module.suffix('i64')}", [wide, "ptr", truths])
@@ -200,7 +200,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 
     @property
     def _lists(self) -> int:
-        """Number of lists."""
+        """Number of lists of waiting samples."""
         return min(MAX_LISTS, len(self.loops))
 
     def _place(self, key, name: str) -> str:
@@ -208,12 +208,12 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         return f"  %{name} = getelementptr i8, ptr %frame, i64 {self.plan.frame.place(key)}"
 
     def _count(self) -> str:
-        """Return the name of the intrinsic that counts bits."""
+        """Return the name of LLVM's intrinsic that counts the bits of a mask."""
         return self.plan.module.declare(self.bits, f"llvm.ctpop.{self.bits}", [self.bits])
 
 
 def cost(live: Liveness, region: Region) -> int:
-    """Return the number of nodes of a region, with those of counted loops in it; other loops count by themselves."""
+    """Return the number of nodes of a region, plus those of its counted loops times their lengths; no other loops."""
     nodes = live.nodes(region)
     loops = [x.loop for x in nodes if x.op == "loop" and x.loop.condition is None]
     return len(nodes) + sum(loop.length * cost(live, loop.body) for loop in loops)

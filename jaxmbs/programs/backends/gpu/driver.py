@@ -10,19 +10,19 @@ import jax
 
 from jaxmbs.programs.runtime import tuning
 
-# Name of the driver.
+# File name of NVIDIA's driver library.
 LIBRARY = "libcuda.so.1"
-# Number in `cuda.h` of the compiler's option for a buffer of error messages.
+# Number in `cuda.h` of the option CU_JIT_ERROR_LOG_BUFFER of the driver's compiler: a buffer for error messages.
 ERROR_LOG = 5
-# Number in `cuda.h` of the compiler's option for the size of that buffer.
+# Number in `cuda.h` of the option of the driver's compiler for the size of the buffer of error messages.
 ERROR_LOG_BYTES = 6
-# Number in `cuda.h` of a kernel's attribute: bytes of a thread outside its registers.
+# Number in `cuda.h` of the kernel attribute that is the number of bytes of a thread outside its registers.
 LOCAL_BYTES = 3
-# Number in `cuda.h` of a device's attribute: its multiprocessors.
+# Number in `cuda.h` of the device attribute that is the number of its multiprocessors.
 MULTIPROCESSORS = 16
-# Number in `cuda.h` of a device's attribute: threads of a multiprocessor.
+# Number in `cuda.h` of the device attribute that is the largest number of threads of a multiprocessor.
 THREADS_OF_ONE = 39
-# Size of the buffer of error messages, in bytes.
+# Size of the buffer for error messages of the driver's compiler, in bytes; longer messages are cut off.
 LOG_BYTES = 8192
 
 
@@ -58,7 +58,7 @@ def devices() -> list:
 
 @functools.cache
 def capability() -> tuple[int, int]:
-    """Return the lowest compute capability of these GPUs; 8.0 if there are none."""
+    """Return the lowest compute capability (major, minor) of the GPUs that JAX computes on; (8, 0) without GPUs."""
     found = [tuple(map(int, x.compute_capability.split("."))) for x in devices()]
     major, minor = min(found, default=(8, 0))
     return major, minor

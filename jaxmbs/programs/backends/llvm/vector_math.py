@@ -49,14 +49,16 @@ class _Format:
 
     @property
     def sign_bit(self) -> int:
+        """The integer with only the sign bit set."""
         return 1 << (self.width - 1)
 
     @property
     def one_bits(self) -> int:
-        """The bits of 1."""
+        """The bits of the number 1.0 as an integer."""
         return self.bias << self.mantissa
 
 
+# The format float64 with the constants of its functions.
 _DOUBLE = _Format(
     name="f64",
     width=64,
@@ -125,6 +127,7 @@ _DOUBLE = _Format(
     ),
 )
 
+# The format float32 with the constants of its functions.
 _SINGLE = _Format(
     name="f32",
     width=32,
@@ -316,7 +319,7 @@ def _terms_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ...]:
 
 
 def _outside(builder: ir.IRBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
-    """Return a logarithm, corrected for zeros, infinity, negative numbers and NaN."""
+    """Return `result`, a logarithm of x, corrected where x is zero, infinite, negative or NaN."""
     type_ = x.type
     # Not less than infinity: infinity or NaN, which pass as they are.
     zero, infinity = constant(type_, 0.0), constant(type_, float("inf"))
@@ -360,11 +363,12 @@ def atan2(builder: ir.IRBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
     return intrinsic(builder, "copysign", angle, y)
 
 
+# Bits of √½ as an integer, by width of the format.
 _SQRT_HALF_BITS = {64: 0x3FE6A09E667F3BCD, 32: 0x3F3504F3}
 
 
 def format_of(type_: ir.Type) -> _Format:
-    """Return the format of a floating-point type."""
+    """Return the format of a floating-point type, scalar or vector."""
     element = type_.element if isinstance(type_, ir.VectorType) else type_
     if isinstance(element, ir.DoubleType):
         return _DOUBLE
