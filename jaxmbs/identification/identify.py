@@ -109,7 +109,7 @@ class Identified:
         return self.covariance / np.where(size > 0, size, 1.0)[:, None] / np.where(size > 0, size, 1.0)
 
     def explain(self) -> str:
-        """Return the results as text."""
+        """Return the results as text: parameters with deviations and intervals, undetermined directions, tests."""
         lines = []
         if not self.converged:
             gaps = f", gaps of {self.gap:.1g} between segments" if self.gap > MAX_GAP else ""

@@ -78,7 +78,7 @@ class SegmentModel(NamedTuple):
         return parameters, mech, simulate_from(mech, t_start, np.asarray(self.times), q, v, **options)
 
     def signals(self, parameters, mech, motion):
-        """Return the signals (T, s) of a motion."""
+        """Return the signals (T, s) of a motion, in the order of `names`."""
         if self.measure is not None:
             measured = self.measure(parameters, mech, motion)
             if not isinstance(measured, Mapping):

@@ -160,7 +160,7 @@ def instance_of(kind: type, name: str, given, default):
 
 
 def _kinds_of(kind: type) -> list[type]:
-    """Return a class and all its subclasses."""
+    """Return a class and all its subclasses, direct and indirect."""
     found = [kind]
     subclasses: list[type] = type.__subclasses__(kind)
     for below in subclasses:
@@ -213,7 +213,7 @@ def is_plain_zero(x) -> bool:
 
 
 def known(x) -> np.ndarray | None:
-    """Return the numbers of a field as a NumPy array; 0 if the field is absent, None if they are traced or not real."""
+    """Return the numbers of a field as a NumPy array: 0 if the field is absent, None if they are traced or not real."""
     if x is None:
         return np.zeros(())
     if isinstance(x, Sparse):
@@ -223,7 +223,7 @@ def known(x) -> np.ndarray | None:
 
 
 def is_scalar(x) -> bool:
-    """Return True if `x` is not a vector; the components of a tuple may be traced."""
+    """Return True if `x` has no axes, False for a vector or a tuple, whose components may be traced."""
     return not isinstance(x, (tuple, list)) and np.ndim(x) == 0
 
 
@@ -366,7 +366,7 @@ def _is_module(x) -> bool:
 
 
 def _is_constant(x) -> bool:
-    """Return True for a NumPy array of numbers."""
+    """Return True for a NumPy array of numbers, which is static when a function closes over it."""
     return isinstance(x, np.ndarray) and not x.dtype.hasobject
 
 
@@ -422,7 +422,7 @@ def with_fields(kind: type, module: Any, **fields: Any) -> Any:
 
 
 def where_tree(condition, yes, no):
-    """Return `jnp.where` leaf by leaf, for a scalar condition."""
+    """Return the leaves of `yes` where the scalar condition holds, else those of `no`, as `jnp.where`."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 

@@ -79,7 +79,7 @@ def _motion_jvp(f, space, primals, tangents):
     put, take = with_respect_to((t_dot, constants_dot))
 
     def tangent(q, v, a, t, constants, regular, *given):
-        """Return the tangents of q, v and a."""
+        """Return the tangents of q, v and a from the rates of the differentiated numbers."""
         matrix = jacobian(lambda q, t: f(q, t, *constants), space, q, t)
         factors = factor(matrix, regular, determined=True)
 

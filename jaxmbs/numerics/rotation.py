@@ -89,7 +89,7 @@ def product(p: Parameters, q: Parameters) -> Parameters:
 
 
 def inverse(p: Parameters) -> Parameters:
-    """Return the inverse rotation, A(p)ᵀ.
+    """Return the Euler parameters of the inverse rotation, A(inverse) = A(p)ᵀ.
 
     Args:
         p: (4,), Euler parameters.
@@ -171,7 +171,7 @@ def from_matrix(a: Matrix) -> Parameters:
 
 
 def rate(p: Parameters, omega: Vector) -> Parameters:
-    """Return ṗ = ½ p ∘ (0, ω).
+    """Return ṗ = ½ p ∘ (0, ω), the rates of Euler parameters at the angular velocity ω.
 
     Args:
         p: (4,), Euler parameters.

@@ -17,7 +17,7 @@ DEFAULT_TOLERANCE = 1e-8
 
 
 def norm(x):
-    """Return the largest absolute value."""
+    """Return the largest absolute value in x, which must not be empty."""
     return jnp.max(jnp.abs(x))
 
 

@@ -186,7 +186,7 @@ class _Finder:
         )
 
     def is_unfinished(self, search: _SearchCarry) -> Bool[Array, ""]:
-        """Return True if another trial is needed."""
+        """Return True if another trial is needed: the root is not found or not polished, and trials are left."""
         polishing = (search.polished < POLISHING_STEPS) & (search.fitted < FITTING_STEPS)
         unfinished = jnp.where(search.best_gap > self.limit, search.attempt < self.attempts, polishing)
         return (search.rounds < self.most) & unfinished & ~self.is_exact(search)

@@ -50,27 +50,27 @@ _BERNOULLI = [
 
 
 def cos(s):
-    """Return cos √s."""
+    """Return cos √s, smooth at s = 0."""
     return even(_COS, lambda s: jnp.cos(jnp.sqrt(s)), s)
 
 
 def sinc(s):
-    """Return sin √s / √s."""
+    """Return sin √s / √s, smooth at s = 0, where it is 1."""
     return even(_SINC, lambda s: jnp.sin(jnp.sqrt(s)) / jnp.sqrt(s), s)
 
 
 def versine(s):
-    """Return (1 − cos √s) / s."""
+    """Return (1 − cos √s) / s, smooth at s = 0, where it is ½."""
     return even(_VERSINE, lambda s: (1 - jnp.cos(jnp.sqrt(s))) / s, s)
 
 
 def excess(s):
-    """Return (√s − sin √s) / √s³."""
+    """Return (√s − sin √s) / √s³, smooth at s = 0, where it is 1/6."""
     return even(_EXCESS, lambda s: (jnp.sqrt(s) - jnp.sin(jnp.sqrt(s))) / (s * jnp.sqrt(s)), s)
 
 
 def cotangent_excess(s):
-    """Return (1 − √s/2 cot(√s/2)) / s."""
+    """Return (1 − √s/2 cot(√s/2)) / s, smooth at s = 0, where it is 1/12."""
 
     def closed(s):
         """Return the function for s above `SERIES_LIMIT`, where it needs no series."""

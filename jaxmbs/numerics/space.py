@@ -29,7 +29,7 @@ class Manifold(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def difference(q: Float[Array, " n"], other: Float[Array, " n"]) -> Float[Array, " m"]:
-        """Return the shortest d with q ⊕ d = other."""
+        """Return the shortest displacement d with q ⊕ d = other."""
 
     @staticmethod
     @abc.abstractmethod

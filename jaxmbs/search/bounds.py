@@ -77,7 +77,7 @@ class Variables(NamedTuple):
         return cls(start, least, flat(high), logarithmic, size, ravel_pytree(tree)[1], given)
 
     def entries(self, u: Float[Array, " n"]) -> Float[Array, " n"]:
-        """Return the entries x of free numbers u."""
+        """Return the entries x (n,) of the design with free numbers u."""
         a, b, both, above, below = self._scaled_bounds()
         away = self.size * (jnp.sqrt(1 + u**2) - 1)
         y = jnp.where(above, a + away, jnp.where(below, b - away, self.size * u))
@@ -166,7 +166,7 @@ def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], defaul
             # A number, an array or None holds for the whole subtree.
             if jax.tree_util.treedef_is_leaf(jax.tree.structure(bound)):
                 break
-            bound = _inner(bound, key)
+            bound = _subtree_at(bound, key)
         try:
             value = np.broadcast_to(np.asarray(bound if jax.tree.leaves(bound) else default, float), leaf.shape)
         except (TypeError, ValueError) as error:
@@ -177,7 +177,7 @@ def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], defaul
     return out
 
 
-def _inner(tree: Any, key) -> Any:
+def _subtree_at(tree: Any, key) -> Any:
     """Return the subtree of a tree of bounds at a key of the design, or None if it has none."""
     if isinstance(tree, Mapping):
         return tree.get(key.key)

@@ -140,7 +140,7 @@ def follow_motion(mech: Mechanism, times: np.ndarray, guess) -> np.ndarray | Non
 
 
 def guess_of(mech: Mechanism, q) -> dict[str, tuple]:
-    """Return a configuration as a guess: the coordinates of each body and element by name."""
+    """Return a configuration q as a guess: the coordinates of each body and element by name."""
     slices = {**mech.layout.body_slices, **mech.layout.extra_slices}
     return {name: tuple(np.asarray(q)[part].tolist()) for name, part in slices.items()}
 
@@ -157,7 +157,7 @@ def near_zero() -> float:
 
 
 def wrap_angle(angle):
-    """Return the same angle between −π and π."""
+    """Return the same angle between −π and π, in radians."""
     return np.arctan2(np.sin(angle), np.cos(angle))
 
 

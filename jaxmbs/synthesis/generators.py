@@ -69,7 +69,7 @@ class FourBarGenerator:
 
     @staticmethod
     def sample(rng, count):
-        """Return random numbers x (count, 5)."""
+        """Return numbers x (count, 5) of random four-bars."""
         return np.column_stack([rng.normal(0, 0.8, (count, 3)), rng.uniform(-np.pi, np.pi, (count, 2))])
 
     @staticmethod
@@ -129,7 +129,7 @@ class SliderCrankGenerator:
 
     @staticmethod
     def sample(rng, count):
-        """Return random numbers x (count, 5)."""
+        """Return numbers x (count, 5) of random slider-cranks."""
         lengths = rng.normal([0.0, 0.7, 0.0], [0.7, 0.7, 0.7], (count, 3))
         angle = rng.uniform(-np.pi, np.pi, count)
         return np.column_stack([lengths, angle, np.exp(lengths[:, 1]) * rng.choice([-1.0, 1.0], count)])

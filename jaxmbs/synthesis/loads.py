@@ -209,7 +209,7 @@ def _cycle(values, closed: bool):
 
 
 def _squares(values, closed: bool) -> Float[Array, " T"]:
-    """Return ‖f‖² at each time."""
+    """Return ‖f‖² at each time of one cycle, see `_cycle`."""
     values = _cycle(values, closed)
     return jnp.sum(values.reshape(len(values), -1) ** 2, axis=1)
 

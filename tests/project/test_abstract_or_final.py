@@ -25,7 +25,7 @@ OPTIONAL = {
     "AbstractStatefulForce": {"at_start"},
     "AbstractTurning": {"at_rest", "drift", "signed_coordinates_of", "of_either_sign", "singular", "with_sign_of"},
     "Frames": {"given_frames"},
-    "Linkage": {"everywhere", "guess"},
+    "Linkage": {"extreme_cosines", "guess"},
     "SpatialConstraint": {"given_frames"},
     # Methods that an environment may leave out.
     "Environment": {"ends", "metrics", "task"},

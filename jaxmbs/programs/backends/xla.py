@@ -15,7 +15,7 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class ElementwiseXLA(AbstractBackend):
-    """An XLA operation for each scalar operation of a program, over the whole batch. Loops are XLA's loops."""
+    """Runs a program as one XLA operation over the whole batch for each scalar operation. Loops are XLA's loops."""
 
     def takes(self, platform):
         """Return True: XLA runs on every platform."""
@@ -67,15 +67,15 @@ class _Evaluation:
         self.memory: dict[Buffer, jax.Array] = {}
 
     def _widen(self, x):
-        """Return an input with integers widened."""
+        """Return an input with integers of the type that the program computes with, others unchanged."""
         return x.astype(self.integer) if x.dtype.kind in "iu" else x
 
     def dtype(self, kind: str):
-        """Return the dtype of a kind."""
+        """Return the dtype of a kind of node."""
         return {REAL: self.program.dtype, INTEGER: self.integer, TRUTH: np.dtype(bool)}[kind]
 
     def outputs(self) -> list:
-        """Return the outputs of the program."""
+        """Return the outputs of the program as arrays."""
         values: dict[int, jax.Array] = {}
         self.region(self.program.root, values)
         results = []
@@ -166,7 +166,7 @@ class _Evaluation:
             return jax.jit(expression)(*(values[serial] for serial in leaves))
 
     def compute(self, node: Node, values):
-        """Return the result of an operation."""
+        """Return the result of a scalar operation, its arguments being in `values`."""
         if node.op == "load":
             return self.load(node, values)
         args = [self.value(x, values) for x in node.args]

@@ -32,7 +32,7 @@ class View:
 
     @classmethod
     def of(cls, memory: Memory) -> View:
-        """Return an array in memory unchanged."""
+        """Return the view of an array in memory that is copied as it is."""
         return cls([(memory.buffer, memory.after, memory.offsets.ravel())])
 
     def at(self, graph: Graph, offset: int) -> Node:
@@ -132,7 +132,7 @@ class CopiedIterations(NamedTuple):
 
 
 def _from_first_to_last(memory: Memory, flipped: bool) -> Memory:
-    """Return rows in the order of the iterations."""
+    """Return rows in the order of the iterations; `flipped` says that they lie in the reverse order."""
     return memory.reorder(memory.offsets[::-1]) if flipped else memory
 
 
@@ -175,7 +175,7 @@ class Copy:
         return self._copy_with_arguments(node, copied) if found is None else found
 
     def values(self, nodes: Iterable[Node], copied: CopiedRegion) -> list[Node]:
-        """Return the copies of some nodes."""
+        """Return the copies of some nodes in the new graph."""
         return [self.value(x, copied) for x in nodes]
 
     def _copy_with_arguments(self, node: Node, copied: CopiedRegion) -> Node:
@@ -223,7 +223,7 @@ class Copy:
             return graph.zero
         if op == "loop":
             if not self.on_loop(node, copied):
-                self._loop(node, copied)
+                self._copy_loop(node, copied)
             return graph.zero
         if op == "out":
             return copied.finals[node.args[0].loop, node.number]
@@ -265,7 +265,7 @@ class Copy:
 
         return DeferredArray(entries, known)
 
-    def _loop(self, node: Node, copied: CopiedRegion) -> None:
+    def _copy_loop(self, node: Node, copied: CopiedRegion) -> None:
         """Copy a loop as it is, with all its iterations, and its final values and rows."""
         loop = node.loop
         inits = {k: self.value(loop.inits[k], copied) for k in self.need.params(loop)}
@@ -332,7 +332,7 @@ class Copy:
         )
 
     def open_loop(self, length: int, reverse: bool = False) -> Loop:
-        """Return a new loop, to be filled and closed."""
+        """Return an empty loop of the new graph, one deeper than the loops that are open."""
         self.depth += 1
         return new_loop(self.graph, self.depth, length, reverse)
 
@@ -349,7 +349,7 @@ class Copy:
         return close_loop(self.graph, loop)
 
     def final(self, node: Node, k: int) -> Node:
-        """Return the final value of a carried value."""
+        """Return the final value of carried value k of a loop of the new graph, whose node is `node`."""
         return self.graph.unique("out", (node,), node.loop.params[k].kind, k)
 
     def condition(self, loop: Loop, new: Loop, copied: CopiedRegion, carried: Sequence[int]) -> None:

@@ -415,7 +415,7 @@ class _RowCotangents:
                     self.columns.append((node, mine, scalars))
 
     def _from_first_to_last(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows in the order of the iterations."""
+        """Return rows in the order of the iterations, also if the loop writes them from last to first."""
         return rows[::-1] if self.loop.reverse else rows
 
     def _iteration_of(self, row: int) -> int:

@@ -56,7 +56,7 @@ class Dependence:
         self.need = Liveness(traced.root, [*(traced.results if with_values else ()), seeds], marking)
 
     def carries(self, node: Node) -> bool:
-        """Return True if a node is active and useful."""
+        """Return True if a node is active and useful: part of what is differentiated."""
         return node.serial in self.useful and (node.serial in self.active or node.serial in self.inside)
 
     def follows(self, node: Node, argument: Node) -> bool:
@@ -88,7 +88,7 @@ class Dependence:
                 found.add(node.serial)
 
     def _is_active(self, node: Node, live, found: set[int]) -> bool:
-        """Return True if a node changes with those in `found`."""
+        """Return True if a node changes with any of those in `found`."""
         op = node.op
         if op == "loop":
             return self._activate_loop(node.loop, live, found)

@@ -26,8 +26,8 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
     """Return the program (args, tangents of the active ones) ↦ tangents of the real outputs."""
     key = ("tangent", active)
     if key not in program.derived:
-        rates = _select(program.inputs, active)
-        real = _real(program.outputs)
+        rates = _selected_shapes(program.inputs, active)
+        real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
             """Return the graph of the tangents."""
@@ -44,13 +44,13 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
                     forward.memory[copied][memory.buffer] = View.of(next(given))
             forward.push(dependence.nodes(old.root), copied)
             values = [
-                _rate(forward, result, copied)
+                _result_rate(forward, result, copied)
                 for result, out in zip(old.results, program.outputs, strict=True)
                 if out.dtype.kind == "f"
             ]
             return TracedGraph.of(graph, args, values, real)
 
-        tangent = program.derived[key] = _program(program, trace, [*program.inputs, *rates], real, key)
+        tangent = program.derived[key] = _derived_program(program, trace, [*program.inputs, *rates], real, key)
         # It is linear in its tangents, so its cotangents are those of the program itself.
         mask = (False,) * len(active) + (True,) * len(rates)
         tangent.derived["cotangent", mask] = _backward(program, active)
@@ -61,7 +61,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
     """Return the program (other args, cotangents of the outputs) ↦ cotangents of the args in which `program` is linear."""
     key = ("cotangent", linear)
     if key not in program.derived:
-        others = _select(program.inputs, [not on for on in linear])
+        others = _selected_shapes(program.inputs, [not on for on in linear])
         shapes = [*others, *program.outputs]
 
         def trace(marking: bool) -> TracedGraph:
@@ -73,7 +73,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
             views = [nothing(x) if on else View.of(next(given)) for x, on in zip(program.inputs, linear, strict=True)]
             return _reverse_graph(program, program.marked, linear, marking, graph, args, views, list(given))
 
-        program.derived[key] = _program(program, trace, shapes, _select(program.inputs, linear), key)
+        program.derived[key] = _derived_program(program, trace, shapes, _selected_shapes(program.inputs, linear), key)
     return program.derived[key]
 
 
@@ -94,15 +94,17 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         program.savings.append(saving)
         found = load_or_compute("states", program.key_of(*key, *segments.settings()), lambda: saving.shapes)
         states = [Shape(tuple(shape), np.dtype(dtype)) for shape, dtype in found]
-        keeping = _program(program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active))
-        rates = _select(program.inputs, active)
-        real = _real(program.outputs)
+        keeping = _derived_program(
+            program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active)
+        )
+        rates = _selected_shapes(program.inputs, active)
+        real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
             """Refuse to make a graph: the tangent program serves only to derive its cotangent program."""
             raise AssertionError("tangents beside kept states are only gone back through")
 
-        linear = _program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
+        linear = _derived_program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
         mask = (False,) * (len(active) + len(states)) + (True,) * len(rates)
         linear.derived["cotangent", mask] = _backward(program, active, saving, states)
         program.derived[key] = keeping, linear, len(states)
@@ -123,7 +125,7 @@ def _is_long(node: Node) -> bool:
 
 def _backward(program: Program, active, saving: _StateKeeping | None = None, states: Sequence[Shape] = ()) -> Program:
     """Return the program (args, kept states, cotangents of the real outputs) ↦ cotangents of the active args."""
-    shapes = [*program.inputs, *states, *_real(program.outputs)]
+    shapes = [*program.inputs, *states, *_real_shapes(program.outputs)]
 
     def trace(marking: bool) -> TracedGraph:
         """Return the graph of the cotangents, with the kept states in the places of the forward run."""
@@ -138,7 +140,7 @@ def _backward(program: Program, active, saving: _StateKeeping | None = None, sta
         return _reverse_graph(program, old, active, marking, graph, args, views, args[count + len(states) :], restore)
 
     key = ("backward", active, saving is not None)
-    return _program(program, trace, shapes, _select(program.inputs, active), key)
+    return _derived_program(program, trace, shapes, _selected_shapes(program.inputs, active), key)
 
 
 def _reverse_graph(
@@ -181,7 +183,7 @@ def _reverse_graph(
             reverse.seed(result, next(given), adjoints)
     reverse.pull(dependence.nodes(old.root), copied, adjoints, None)
     wanted = [memory for memory, on in zip(old.inputs, active, strict=True) if on]
-    outputs = _select(program.inputs, active)
+    outputs = _selected_shapes(program.inputs, active)
     values = [_input_cotangents(graph, memory, adjoints, out) for memory, out in zip(wanted, outputs, strict=True)]
     return TracedGraph.of(graph, args, values, outputs)
 
@@ -306,7 +308,7 @@ def _reshape(value, shape):
     return value.reorder(value.offsets.reshape(shape)) if isinstance(value, Memory) else value.reshape(shape)
 
 
-def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
+def _derived_program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
     """Return the program derived from another that is kept under a key, made if there is none."""
     what, *which = key
     name = f"{what}_of_{program.name}"
@@ -315,12 +317,12 @@ def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
     return derived
 
 
-def _select(shapes: Sequence[Shape], mask: Sequence[bool]) -> list[Shape]:
+def _selected_shapes(shapes: Sequence[Shape], mask: Sequence[bool]) -> list[Shape]:
     """Return the shapes whose mask is True."""
     return [x for x, on in zip(shapes, mask, strict=True) if on]
 
 
-def _real(shapes: Sequence[Shape]) -> list[Shape]:
+def _real_shapes(shapes: Sequence[Shape]) -> list[Shape]:
     """Return the shapes that have a floating-point dtype."""
     return [x for x in shapes if x.dtype.kind == "f"]
 
@@ -339,7 +341,7 @@ def _copy_result(copy: Copy, result, copied: CopiedRegion):
     return _result_in_view(copy.graph, copied.memory[result.buffer], result)
 
 
-def _rate(forward: Forward, result, copied: CopiedRegion):
+def _result_rate(forward: Forward, result, copied: CopiedRegion):
     """Return the rate of a result of the old graph, as an array of nodes."""
     if not isinstance(result, Memory):
         return array([forward.rate(x, copied) for x in result.ravel()], result.shape)

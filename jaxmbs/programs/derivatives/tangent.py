@@ -48,9 +48,9 @@ class Forward:
             elif node.op == "stack":
                 self.memory[copied][node.buffer] = View(nodes=[self.rate(x, copied) for x in node.args])
             elif node.op != "param" and self.dependence.carries(node):
-                own[node.serial] = self._of(node, copied)
+                own[node.serial] = self._carrying_rate(node, copied)
 
-    def _of(self, node: Node, copied: CopiedRegion) -> Node:
+    def _carrying_rate(self, node: Node, copied: CopiedRegion) -> Node:
         """Return the rate of a node that carries, by the rule of its operation."""
         graph, op, args = self.graph, node.op, node.args
         rate = lambda x: self.rate(x, copied)
@@ -68,10 +68,10 @@ class Forward:
         if op == "load":
             return self._loaded_rate(node, copied)
         if op == "mark":
-            return self._of_mark(node, copied)
+            return self._mark_rate(node, copied)
         return graph.total([graph.mul(rate(x), value(slope)) for x, slope in self.dependence.slopes[node.serial]])
 
-    def _of_mark(self, node: Node, copied: CopiedRegion) -> Node:
+    def _mark_rate(self, node: Node, copied: CopiedRegion) -> Node:
         """Return the rate of a mark, by the rule of its group."""
         group, k = node.member
         rates, results = self.dependence.linear(group)

@@ -172,7 +172,7 @@ class Graph:
         return self.make("select", condition, yes, no)
 
     def total(self, terms: Sequence[Node], kind: str = REAL) -> Node:
-        """Return the sum of the terms in their order."""
+        """Return the sum of the terms, added in their order; zero of this kind without terms."""
         if not terms:
             return self.constant(0 if kind == INTEGER else 0.0)
         result = terms[0]

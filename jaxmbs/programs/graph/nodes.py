@@ -203,7 +203,7 @@ def reached_offsets(size: int, offset: int, stride: int) -> range:
 
 
 def kind_of(dtype) -> str:
-    """Return the kind of scalars of a dtype."""
+    """Return the kind of node, REAL, INTEGER or TRUTH, for numbers of a dtype."""
     kind = np.dtype(dtype).kind
     if kind == "f":
         return REAL

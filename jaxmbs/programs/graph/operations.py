@@ -78,7 +78,7 @@ def _sign(a: float) -> float:
 
 
 def _remainder(a: float, b: float) -> float:
-    """Return the remainder with the sign of a."""
+    """Return the remainder of a / b with the sign of a."""
     with np.errstate(all="ignore"):
         return float(np.fmod(a, b))
 

@@ -98,9 +98,9 @@ def _root_by_rows(matrix, floor):
 
 def _invert(matrix, regular):
     """Return (inverse or left inverse, sign of the determinant, rcond, ones); the inverse is zero if not regular."""
-    rows = _largest(matrix, 1)
+    rows = _largest_sizes(matrix, 1)
     scaled = matrix / rows[:, None]
-    columns = _largest(scaled, 0)
+    columns = _largest_sizes(scaled, 0)
     eliminated = _gauss_jordan if matrix.shape[0] == matrix.shape[1] else _left_inverse
     inverse, sign, rcond = eliminated(scaled / columns[None, :])
     inverse = jnp.where(regular, inverse / columns[:, None] / rows[None, :], 0)
@@ -128,7 +128,7 @@ def _left_inverse(matrix: Float[Array, "rows n"]):
     return rest[:n, n:], one, smallest / largest
 
 
-def _largest(values, axis):
+def _largest_sizes(values, axis):
     """Return the largest absolute values along an axis, with 1 in place of 0."""
     largest = jnp.max(jnp.abs(values), axis=axis)
     return jnp.where(largest > 0, largest, 1)

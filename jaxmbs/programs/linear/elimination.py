@@ -141,7 +141,7 @@ class SymmetricFactors(Factors):
         return y
 
     def _forward(self, rhs: Sequence[Node]) -> list[Node]:
-        """Return L⁻¹ b."""
+        """Return L⁻¹ b, the forward substitution, for the right-hand side b."""
         g, y = self.graph, list(rhs)
         for step in self.steps:
             for row, factor in step.factors.items():
@@ -214,12 +214,12 @@ class Elimination:
         self.entries: list[dict[int, Node]] = [{j: x for j, x in enumerate(row) if not is_zero(x)} for row in matrix]
         self.rows, self.columns = set(range(self.n)), set(range(columns))
         self.steps: list[PivotStep] = []
-        self._easy()
+        self._eliminate_without_choice()
         for rows, columns in blocks({i: set(self.entries[i]) & self.columns for i in self.rows}, self.columns):
-            self._block(rows, columns)
+            self._eliminate_block(rows, columns)
         self.factors = GeneralFactors(graph, self.steps, self.n)
 
-    def _easy(self) -> None:
+    def _eliminate_without_choice(self) -> None:
         """Eliminate while there are pivots without a choice: the only entry of a row or column, or a constant."""
         while self.columns:
             counts = dict.fromkeys(self.columns, 0)
@@ -242,7 +242,7 @@ class Elimination:
                 return
             self._eliminate(best[2], best[3], self.rows - {best[2]}, [])
 
-    def _block(self, rows: list[int], columns: list[int]) -> None:
+    def _eliminate_block(self, rows: list[int], columns: list[int]) -> None:
         """Eliminate a block with partial pivoting, entries relative to the largest of their row at the start."""
         g = self.graph
         if len(rows) == len(columns) == 1:
@@ -300,7 +300,7 @@ class Elimination:
         self.rows.discard(i)
         self.columns.discard(j)
 
-    def _largest(self, values: Sequence[Node]) -> Node:
+    def _largest_size(self, values: Sequence[Node]) -> Node:
         """Return the largest absolute value, 1 if all are zero."""
         g = self.graph
         largest = self.zero
@@ -312,7 +312,7 @@ class Elimination:
 
     def row_size(self, i: int) -> Node:
         """Return the largest absolute value of row i of the matrix, 1 if all are zero."""
-        return self._largest([x for x in self.original[i] if not is_zero(x)])
+        return self._largest_size([x for x in self.original[i] if not is_zero(x)])
 
     @property
     def sign(self) -> Node:
@@ -351,7 +351,7 @@ class Elimination:
             column = [(self.original[i, step.column], weights[i]) for i in range(self.n)]
             scaled = [g.mul(x, w) for x, w in column if not is_zero(x)]
             size = g.mul(step.pivot, moved[step.row])
-            size = g.make("abs", g.make("div", size, self._largest(scaled)))
+            size = g.make("abs", g.make("div", size, self._largest_size(scaled)))
             smallest, largest = g.make("min", smallest, size), g.make("max", largest, size)
         return g.make("div", smallest, largest)
 

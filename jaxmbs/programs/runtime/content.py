@@ -54,7 +54,7 @@ def digest_of_values(closed: core.ClosedJaxpr, of_function: Callable[[Any], Any]
 
 
 def digest_of_parts(*parts) -> bytes:
-    """Return the digest of several digests, numbers and names."""
+    """Return the digest of several parts: digests, numbers and names."""
     return hashlib.sha256(repr(parts).encode()).digest()
 
 
@@ -134,7 +134,7 @@ class _Content:
         return type(x).__qualname__, text
 
     def once(self, x) -> bytes:
-        """Return the digest of a jaxpr or function, computed once."""
+        """Return the digest of a jaxpr or function, computed once for each object."""
         found = self.known.get(id(x))
         if found is None:
             self.alive.append(x)
@@ -154,7 +154,7 @@ class _Content:
         return found
 
     def jaxpr(self, jaxpr):
-        """Return the parts of a jaxpr that make its content, its variables numbered in the order in which they occur."""
+        """Return the parts of a jaxpr that make its content, its variables numbered as they occur."""
         numbers: dict[Any, int] = {}
 
         def named(var):

@@ -85,7 +85,7 @@ def default_platform() -> str:
 
 
 def varying_axes(kind) -> frozenset:
-    """Return the axes of a `shard_map` with `check_vma=True` over which values of a type vary."""
+    """Return the axes of a `shard_map` with `check_vma=True` over which values of the type `kind` vary."""
     return getattr(getattr(kind, "mat", None), "varying", frozenset())
 
 
@@ -136,7 +136,7 @@ def without_varying_axes(context):
 
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
-    """Return a context in which functions are traced with the default settings of JAX.
+    """Return a context in which functions are traced with JAX's default settings.
 
     It holds even under `jax.disable_jit`, `jax_numpy_dtype_promotion="strict"`, and `shard_map(…, check_vma=True)`.
     """

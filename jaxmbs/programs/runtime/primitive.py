@@ -211,7 +211,7 @@ ad.primitive_transposes[run_p] = _transpose
 _lowering = threading.RLock()
 
 
-def _on(platform: str):
+def _lowering_rule(platform: str):
     """Return the rule by which XLA lowers a program on a platform, "cpu" for example."""
 
     def lower(*args, program: Program, batch, emission):
@@ -241,13 +241,13 @@ def _on(platform: str):
 
 
 jax_compat.define_partition(run_p)
-mlir.register_lowering(run_p, _on("other"))
+mlir.register_lowering(run_p, _lowering_rule("other"))
 for _platform in PLATFORMS:
-    mlir.register_lowering(run_p, _on(_platform), platform=_platform)
+    mlir.register_lowering(run_p, _lowering_rule(_platform), platform=_platform)
 
 
 @rule("straight_line_program", movement=True)
-def _inside(tracer, eqn, *args):
+def _trace_nested_program(tracer, eqn, *args):
     """Trace a program within a program: it is taken apart, so that both share their common operations."""
     program, batch = eqn.params["program"], eqn.params["batch"]
     if batch:

@@ -119,7 +119,7 @@ class Store:
         return sorted(found, key=lambda file: max(file[1].st_mtime, file[1].st_atime))
 
     def trim(self) -> None:
-        """Delete the least recently used files if there are more bytes than the limit allows."""
+        """Delete the least recently used files down to `KEPT_FRACTION` of the limit, if the folder exceeds the limit."""
         files = self.files()
         size = sum(status.st_size for _, status in files)
         if size <= self.limit:
@@ -131,7 +131,7 @@ class Store:
             size -= status.st_size
 
     def clear(self) -> int:
-        """Delete all files, and return their number."""
+        """Delete all files of the cache, and return their number."""
         files = self.files()
         for path, _ in files:
             self._forget(path)

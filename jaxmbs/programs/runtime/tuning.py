@@ -30,8 +30,8 @@ MAX_COMPARED_ENTRIES = 8
 # Number of values in the state of a short loop, such as that over the stages of a time step, up to which it is written out
 # on CPUs: a tenth to a third faster, but longer to compile. A thread of a GPU has too few registers for its reverse mode.
 MAX_VALUES_UNROLLED = 12
-# Estimated cost of a loop with a condition: its iteration limit is divided by this, as searches and Newton's method
-# usually take far fewer iterations.
+# Assumed quotient of the iteration limit of a loop with a condition and the iterations it takes, in estimates of the
+# work of a program; typical of searches and Newton's method.
 LIMIT_PER_ITERATION = 10
 
 # Memory for graphs.

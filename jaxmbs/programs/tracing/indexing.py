@@ -44,7 +44,7 @@ def _window(
 
 
 def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarray | None:
-    """Return a row of an array in memory at the index of a loop, by one load each; None if that is impossible."""
+    """Return a row of an array in memory at the index of a loop, by a load per entry; None if that is impossible."""
     moving = [k for k, start in enumerate(starts) if not start.is_constant]
     if moving != [0] or not starts[0].uniform or sizes[0] != 1:
         return None
@@ -130,7 +130,7 @@ def _gather(tracer, eqn, operand, indices):
         for axis, place in zip(windowed, offset_dims, strict=True):
             within[axis] = at[place]
         value = _window(tracer, operand, starts, tuple(within), most)
-        flat.append(tracer.graph.select(_inside(tracer, starts, most), value, missing) if fills else value)
+        flat.append(tracer.graph.select(_are_inside(tracer, starts, most), value, missing) if fills else value)
     return array(flat, out)
 
 
@@ -143,7 +143,7 @@ def _value_outside(eqn):
     return {REAL: math.nan, INTEGER: 0, TRUTH: True}[kind]
 
 
-def _inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
+def _are_inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
     """Return True, as a node, if every start is within [0, most of its axis]."""
     graph = tracer.graph
     result = graph.constant(True)
@@ -212,7 +212,7 @@ rule("scatter-max", "scatter_max")(_scatter(lambda graph, old, new: graph.make("
 
 
 def _precedes(graph, keys, j: int, i: int) -> Node:
-    """Return True, as a node, if entry j comes before entry i in a stable sort, NaN last."""
+    """Return True, as a node, if entry j comes before entry i in a stable sort by `keys`, NaN last."""
 
     def less(a, b):
         """Return True, as a node, if a < b, NaN being larger than all numbers."""

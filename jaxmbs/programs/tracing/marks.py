@@ -97,7 +97,7 @@ class MarkMember(NamedTuple):
 
 
 def nodes_of(value) -> list[Node]:
-    """Return the nodes of an array, or of factors."""
+    """Return the nodes of an array, or those of the factors of a matrix."""
     return value.factors.nodes() if isinstance(value, DeferredArray) else list(value.ravel())
 
 

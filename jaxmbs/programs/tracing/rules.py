@@ -324,7 +324,7 @@ IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 def _reduction(combine, start):
-    """Return the rule of a reduction by an operation, which gives start(equation) for no entries."""
+    """Return the rule of a reduction by the operation `combine`, which gives start(equation) for no entries."""
 
     def rule_(tracer, eqn, x):
         """Return the reduction along the equation's axes."""
@@ -349,12 +349,12 @@ def _reduction(combine, start):
 
 
 def _zero(eqn):
-    """Return 0 in the result's type."""
+    """Return the sum of no entries: 0 in the type of the equation's result."""
     return 0.0 if kind_of(eqn.outvars[0].aval.dtype) == REAL else 0
 
 
 def _one(eqn):
-    """Return 1 in the result's type."""
+    """Return the product of no entries: 1 in the type of the equation's result."""
     return 1.0 if kind_of(eqn.outvars[0].aval.dtype) == REAL else 1
 
 
@@ -370,7 +370,7 @@ for _name, _op, _start in (
 
 
 def _cumulative(op):
-    """Return the rule of a cumulative sum, product or extreme."""
+    """Return the rule of a cumulative sum, product or extreme, by the operation `op`."""
 
     def rule_(tracer, eqn, x):
         """Return the partial results along the equation's axis."""
@@ -393,7 +393,7 @@ for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("c
 
 
 def _extreme(better):
-    """Return the rule of argmax or argmin."""
+    """Return the rule of argmax or argmin; `better` is the comparison that a new best entry wins."""
 
     def rule_(tracer, eqn, x):
         """Return the index of the largest or smallest entry along the equation's axis."""
@@ -484,7 +484,7 @@ def _unstack(tracer, eqn, x):
 
 @rule("empty", "empty2")
 def _empty(tracer, eqn, *args):
-    """Return memory that will be overwritten."""
+    """Return zeros for memory that will be overwritten."""
     aval = eqn.outvars[0].aval
     return tracer.constants(np.zeros(aval.shape, aval.dtype))
 

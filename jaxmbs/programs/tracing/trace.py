@@ -88,7 +88,7 @@ class Tracer:
         return self.graph.load(memory.buffer, memory.after, offset, index, stride)
 
     def stack(self, values: np.ndarray) -> Memory:
-        """Put nodes into memory, row by row."""
+        """Put an array of nodes into memory, row by row, and return it there."""
         flat = values.ravel()
         after = self.graph.stack(tuple(flat), values.shape[0])
         return Memory(after.buffer, np.arange(len(flat)).reshape(values.shape), after)
@@ -113,7 +113,7 @@ class Tracer:
         return [read(x) for x in jaxpr.outvars]
 
     def run_closed(self, closed_jaxpr, args: Sequence) -> list:
-        """Return the outputs of a closed jaxpr."""
+        """Return the outputs of a closed jaxpr, which holds its constants, for these arguments."""
         return self.run(closed_jaxpr.jaxpr, [self.constants(np.asarray(c)) for c in closed_jaxpr.consts], args)
 
     def apply(self, eqn, args: list) -> list:
@@ -213,7 +213,7 @@ def call(key: str):
         run = lambda: tracer.run_closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
         if len(inner.eqns) < tuning.MIN_EQUATIONS_TO_KEEP_RESULTS:
             return run()
-        place = (inner, *map(_identity, args))
+        place = (inner, *map(_argument_key, args))
         if place not in tracer.calls:
             tracer.calls[place] = run()
         return list(tracer.calls[place])
@@ -221,7 +221,7 @@ def call(key: str):
     return rule
 
 
-def _identity(value):
+def _argument_key(value):
     """Return a key of an argument that is equal for arrays of the same nodes."""
     if isinstance(value, Memory):
         return value.buffer, value.after, value.shape, value.offsets.tobytes()

@@ -61,7 +61,7 @@ class Linkage(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def design(u: Float[Array, " n"]) -> dict[str, Array]:
-        """Return the design of free numbers."""
+        """Return the design, a mapping of entries, of free numbers u."""
 
     @staticmethod
     @abc.abstractmethod
@@ -70,7 +70,7 @@ class Linkage(abc.ABC):
 
     @abc.abstractmethod
     def frames(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[dict[str, Any], Float[Array, " c"]]:
-        """Return the frames (origin, x axis) of the links at a crank angle, and the cosines of the angles between links.
+        """Return the frames (origin, x axis) of links at a crank angle, and the cosines of the angles between links.
 
         Frames are by name of the link, in axes along the linkage's own line with the origin at the crank's pivot. There
         is a cosine for each pair of circles that intersect; beyond ±1 they do not, and the links are placed as if
@@ -229,5 +229,5 @@ def from_line(b: dict, place):
 
 
 def point_on_x(length):
-    """Return the point (length, 0)."""
+    """Return the point (length, 0) as an array."""
     return jnp.stack([length, 0 * length])

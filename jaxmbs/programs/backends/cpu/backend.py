@@ -14,7 +14,7 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class MachineCodeOnCPU(AbstractBackend):
-    """One kernel for a program, with its loops inside and a lane for each sample. Imports llvmlite when it is needed."""
+    """Runs a program as one kernel of machine code, its loops inside, with a lane for each sample. Needs llvmlite."""
 
     def takes(self, platform):
         """Return True on CPUs if llvmlite can compile for this one."""

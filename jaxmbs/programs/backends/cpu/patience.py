@@ -53,12 +53,12 @@ class Patience:
         bits = self.bits
         return f"""\
 define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {bits} %on, i64 %cost) #0 {{
-{self._place("work", "work.at")}
-{self._place("aside", "aside.at")}
+{self._make_address("work", "work.at")}
+{self._make_address("aside", "aside.at")}
   %aside = load {bits}, ptr %aside.at
   %others = xor {bits} %aside, -1
   %now = and {bits} %on, %others
-  %count = call {bits} @{self._count()}({bits} %now)
+  %count = call {bits} @{self._bit_counter()}({bits} %now)
   %number = zext {bits} %count to i64
   %none = icmp eq i64 %number, 0
   %are.many = icmp uge i64 %number, {self.lanes // 2}
@@ -86,16 +86,16 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 
     def memory(self) -> list[str]:
         """Return lines at the start of the kernel that allocate the lists, for less than two groups each."""
-        count = self._lists
+        count = self._list_count
         return [
             f"  %lists = alloca [{count * 2 * self.lanes} x i64], align 64",
             f"  %waiting = alloca [{count} x i64], align 64",
             *(f"  %list{k} = getelementptr i64, ptr %lists, i64 {k * 2 * self.lanes}" for k in range(count)),
             *(f"  %waiting{k} = getelementptr i64, ptr %waiting, i64 {k}" for k in range(count)),
             *(f"  store i64 0, ptr %waiting{k}" for k in range(count)),
-            *(self._place(("aside", k), f"own{k}") for k in range(count)),
-            self._place("work", "work.at"),
-            self._place("aside", "aside.at"),
+            *(self._make_address(("aside", k), f"own{k}") for k in range(count)),
+            self._make_address("work", "work.at"),
+            self._make_address("aside", "aside.at"),
         ]
 
     def groups(self) -> tuple[list[str], list[str]]:
@@ -103,29 +103,34 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
 
         The next group has the next samples, or those of a list as soon as they fill a group, and of all lists at the end.
         """
-        return [*self._choice(), *self._fresh(), *self._again(), *self._both()], self._after()
+        return [
+            *self._choose_samples(),
+            *self._take_new_samples(),
+            *self._take_waiting_samples(),
+            *self._set_group(),
+        ], self._store_waiting_samples()
 
-    def _choice(self) -> list[str]:
+    def _choose_samples(self) -> list[str]:
         """Return blocks that decide if the next group has new samples or those of a list."""
         return [
             "group:",
             "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
-            *self._search(self.lanes, "full"),
-            f"  %is.full = icmp ult i64 %full, {self._lists}",
+            *self._find_list(self.lanes, "full"),
+            f"  %is.full = icmp ult i64 %full, {self._list_count}",
             "  br i1 %is.full, label %again, label %ordinary",
             "ordinary:",
             "  %more = icmp slt i64 %base, %last",
             "  br i1 %more, label %fresh, label %remains",
             "remains:",
-            *self._search(1, "some"),
-            f"  %is.some = icmp ult i64 %some, {self._lists}",
+            *self._find_list(1, "some"),
+            f"  %is.some = icmp ult i64 %some, {self._list_count}",
             "  br i1 %is.some, label %again, label %done",
         ]
 
-    def _search(self, least: int, name: str) -> list[str]:
+    def _find_list(self, least: int, name: str) -> list[str]:
         """Return lines that make %name: the first list with at least `least` samples, else the number of lists."""
-        lines, found = [], str(self._lists)
-        for k in reversed(range(self._lists)):
+        lines, found = [], str(self._list_count)
+        for k in reversed(range(self._list_count)):
             to = name if k == 0 else f"{name}.{k}"
             lines += [
                 f"  %{name}.count{k} = load i64, ptr %waiting{k}",
@@ -135,12 +140,12 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
             found = f"%{to}"
         return lines
 
-    def _fresh(self) -> list[str]:
+    def _take_new_samples(self) -> list[str]:
         """Return the block that takes samples that have not run yet as the next group."""
         return ["fresh:", *following_samples(self.plan.module, "l.fresh"), f"  %onward = add i64 %base, {self.lanes}",
                 "  br label %address"]  # fmt: skip
 
-    def _again(self) -> list[str]:
+    def _take_waiting_samples(self) -> list[str]:
         """Return lines that take the next group from the front of a list, filled up by its first sample."""
         module, lanes = self.plan.module, self.lanes
         wide, truths = module.wide("i64"), module.vector(TRUTH)
@@ -166,7 +171,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
             "  br label %address",
         ]
 
-    def _both(self) -> list[str]:
+    def _set_group(self) -> list[str]:
         """Return the block after either choice: it sets the samples of the group, and its accounts to their start."""
         wide = self.plan.module.wide("i64")
         return [
@@ -176,22 +181,22 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
             f"  %begun = phi i64 [ {ENDLESS}, %again ], [ {cost(self.plan.live, self.plan.program.root)}, %fresh ]",
             "  store i64 %begun, ptr %work.at",
             f"  store {self.bits} 0, ptr %aside.at",
-            *(f"  store {self.bits} 0, ptr %own{k}" for k in range(self._lists)),
+            *(f"  store {self.bits} 0, ptr %own{k}" for k in range(self._list_count)),
         ]
 
-    def _after(self) -> list[str]:
+    def _store_waiting_samples(self) -> list[str]:
         """Return lines after a group that add the samples set aside to the lists."""
         module, bits, lines = self.plan.module, self.bits, []
         wide, truths = module.wide("i64"), module.vector(TRUTH)
         write = module.declare("void", f"llvm.masked.compressstore.{module.suffix('i64')}", [wide, "ptr", truths])
-        for k in range(self._lists):
+        for k in range(self._list_count):
             lines += [
                 f"  %aside{k} = load {bits}, ptr %own{k}",
                 f"  %mask{k} = bitcast {bits} %aside{k} to {truths}",
                 f"  %length{k} = load i64, ptr %waiting{k}",
                 f"  %end{k} = getelementptr i64, ptr %list{k}, i64 %length{k}",
                 f"  call void @{write}({wide} %l, ptr %end{k}, {truths} %mask{k})",
-                f"  %bits{k} = call {bits} @{self._count()}({bits} %aside{k})",
+                f"  %bits{k} = call {bits} @{self._bit_counter()}({bits} %aside{k})",
                 f"  %number{k} = zext {bits} %bits{k} to i64",
                 f"  %longer{k} = add i64 %length{k}, %number{k}",
                 f"  store i64 %longer{k}, ptr %waiting{k}",
@@ -199,15 +204,15 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         return lines
 
     @property
-    def _lists(self) -> int:
+    def _list_count(self) -> int:
         """Number of lists of waiting samples."""
         return min(MAX_LISTS, len(self.loops))
 
-    def _place(self, key, name: str) -> str:
+    def _make_address(self, key, name: str) -> str:
         """Return a line that makes %name, the address of a value in the frame."""
         return f"  %{name} = getelementptr i8, ptr %frame, i64 {self.plan.frame.place(key)}"
 
-    def _count(self) -> str:
+    def _bit_counter(self) -> str:
         """Return the name of LLVM's intrinsic that counts the bits of a mask."""
         return self.plan.module.declare(self.bits, f"llvm.ctpop.{self.bits}", [self.bits])
 

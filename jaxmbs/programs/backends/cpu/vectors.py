@@ -127,7 +127,7 @@ class VectorEmitter(AbstractEmitter):
             f"  %a{k} = mul {integers} %o, %so{k}",
             f"  %b{k} = mul {integers} %r, %si{k}",
             f"  %c{k} = add {integers} %a{k}, %b{k}",
-            f"  %d{k} = mul {integers} %c{k}, {self._same(self.shapes[k].dtype.itemsize)}",
+            f"  %d{k} = mul {integers} %c{k}, {self._constant_vector(self.shapes[k].dtype.itemsize)}",
             f"  %e{k} = add {integers} %d{k}, %sb{k}",
             f"  %slot{k} = getelementptr i8, ptr %frame, i64 {self.frame.place(('buffer', k))}",
             f"  store {integers} %e{k}, ptr %slot{k}, align {8 if self.lanes == 1 else ALIGNMENT}",
@@ -146,9 +146,9 @@ class VectorEmitter(AbstractEmitter):
             "  br label %joined",
             "joined:",
             f"  %o = phi {integers} [ %l, %address ], [ %q, %divide ]",
-            f"  %r = phi {integers} [ {self._same(0)}, %address ], [ %rest, %divide ]",
+            f"  %r = phi {integers} [ {self._constant_vector(0)}, %address ], [ %rest, %divide ]",
         ]
 
-    def _same(self, value: int) -> str:
+    def _constant_vector(self, value: int) -> str:
         """Return an LLVM constant vector with an integer in each lane."""
         return str(value) if self.lanes == 1 else f"splat (i64 {value})"

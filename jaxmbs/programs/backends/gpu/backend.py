@@ -17,7 +17,7 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class AbstractThreads(AbstractBackend):
-    """One kernel for a program, with its loops inside and a thread for each sample."""
+    """Runs a program as one kernel, its loops inside, with a thread for each sample."""
 
     by_threads = True
 

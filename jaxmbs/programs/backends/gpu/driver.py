@@ -40,7 +40,7 @@ class LoadedKernel(NamedTuple):
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """Return the driver, None if there is none that works."""
+    """Return NVIDIA's driver library, None if there is none that works."""
     try:
         found = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -49,7 +49,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def devices() -> list:
-    """Return the GPUs that JAX computes on in this process."""
+    """Return the GPUs that JAX computes on in this process, an empty list without any."""
     try:
         return jax.local_devices(backend="cuda")
     except RuntimeError:
@@ -120,7 +120,7 @@ def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> 
 
 
 def _reason(driver: ctypes.CDLL, code: int) -> str:
-    """Return the driver's text for an error code."""
+    """Return the text that the driver has for an error code."""
     text = ctypes.c_char_p()
     driver.cuGetErrorString(code, ctypes.byref(text))
     return (text.value or b"unknown error").decode()

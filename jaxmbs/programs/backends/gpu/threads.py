@@ -45,8 +45,8 @@ class ThreadCode(AbstractCode):
     def _pointers(self, key, distance):
         """Return the address of the thread's sample in a buffer, a distance in bytes further."""
         if key[1] in self.plan.apart:
-            distance = self.let(f"mul i64 {distance}, {self._kept(('apart', key[1]))}")
-        return self.let(f"inttoptr i64 {self.let(f'add i64 {self._kept(key)}, {distance}')} to {GLOBAL}")
+            distance = self.let(f"mul i64 {distance}, {self._load_kept(('apart', key[1]))}")
+        return self.let(f"inttoptr i64 {self.let(f'add i64 {self._load_kept(key)}, {distance}')} to {GLOBAL}")
 
     def _gather(self, pointers, scalar):
         """Return the scalar at an address that the kernel only reads."""
@@ -57,10 +57,10 @@ class ThreadCode(AbstractCode):
         place = str(self.plan.scratch[buffer] // 8 + offset)
         if number is not None:
             place = self.let(f"add i64 {self.let(f'mul i64 {number}, {stride}')}, {place}")
-        moved = self.let(f"mul i64 {place}, {self._kept('row')}")
+        moved = self.let(f"mul i64 {place}, {self._load_kept('row')}")
         return self.let(f"getelementptr i8, {GLOBAL} {self._scratch_base()}, i64 {moved}")
 
-    def _kept(self, key) -> str:
+    def _load_kept(self, key) -> str:
         """Return an integer that `ThreadEmitter._keep` has put into the frame under a key."""
         name = ("kept", key)
         if name not in self.addresses:

@@ -90,7 +90,7 @@ class AbstractCode(Instructions):
         return value
 
     def _scratch_base(self) -> str:
-        """Return the address of the scratch memory."""
+        """Return the address of the scratch memory, loaded once in each function."""
         if "scratch" not in self.addresses:
             self.addresses["scratch"] = self.let(f"load {self.module.pointer}, ptr {self.slot('scratch')}")
         return self.addresses["scratch"]
@@ -182,7 +182,7 @@ class AbstractCode(Instructions):
                     del offsets[0]
 
     def _load_block(self, block: list[Node]) -> None:
-        """Write the loads of eight neighbours at once."""
+        """Write the loads of eight neighbouring scalars of an input at once, and note their names."""
         buffer, offset, stride = block[0].address
         index = block[0].args[-1] if block[0].args else None
         distance = self._distance(offset, stride, index, 8)
@@ -195,7 +195,7 @@ class AbstractCode(Instructions):
                 self.save(node.serial, node.kind, value)
 
     def _lane_addresses(self, key: tuple[str, int], distance: str) -> list[str]:
-        """Return the pointer of every lane."""
+        """Return the address in a buffer of every lane's sample, a distance in bytes further, one by one."""
         pointers = self._pointers(key, distance)
         kind = self.module.wide("ptr")
         return [self.let(f"extractelement {kind} {pointers}, i64 {k}") for k in range(self.module.lanes)]

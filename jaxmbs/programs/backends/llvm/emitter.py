@@ -53,7 +53,7 @@ class AbstractEmitter(abc.ABC):
 
     @abc.abstractmethod
     def attributes(self, code: AbstractCode) -> str:
-        """Return the LLVM attributes of a function."""
+        """Return the LLVM attributes of a function, "#0" for example, defined at the end of the module."""
 
     @property
     def used_buffers(self) -> list[int]:

@@ -66,14 +66,14 @@ def sinh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     e = expm1(builder, size)
     one, half = constant(x.type, 1.0), constant(x.type, 0.5)
     value = builder.fmul(half, builder.fadd(e, builder.fdiv(e, builder.fadd(e, one))))
-    return intrinsic(builder, "copysign", _large(builder, size, value), x)
+    return intrinsic(builder, "copysign", _half_exp_if_large(builder, size, value), x)
 
 
 def cosh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return the hyperbolic cosine within 3 units."""
     size, half = intrinsic(builder, "fabs", x), constant(x.type, 0.5)
     e = exp(builder, size)
-    return _large(builder, size, builder.fadd(builder.fmul(half, e), builder.fdiv(half, e)))
+    return _half_exp_if_large(builder, size, builder.fadd(builder.fmul(half, e), builder.fdiv(half, e)))
 
 
 def tanh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
@@ -90,7 +90,7 @@ def asinh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     square = builder.fmul(a, a)
     root = intrinsic(builder, "sqrt", builder.fadd(one, square))
     value = log1p(builder, builder.fadd(a, builder.fdiv(square, builder.fadd(one, root))))
-    return intrinsic(builder, "copysign", _twice(builder, a, value), x)
+    return intrinsic(builder, "copysign", _log_of_double_if_large(builder, a, value), x)
 
 
 def acosh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
@@ -98,7 +98,7 @@ def acosh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     one = constant(x.type, 1.0)
     t = builder.fsub(x, one)
     root = intrinsic(builder, "sqrt", fma(builder, t, t, builder.fadd(t, t)))
-    value = _twice(builder, x, log1p(builder, builder.fadd(t, root)))
+    value = _log_of_double_if_large(builder, x, log1p(builder, builder.fadd(t, root)))
     return builder.select(builder.fcmp_ordered(">=", x, one), value, constant(x.type, NAN))
 
 
@@ -172,7 +172,7 @@ def _unless_zero(builder: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Valu
     return builder.select(builder.fcmp_ordered("==", x, constant(x.type, 0.0)), x, value)
 
 
-def _large(builder: ir.IRBuilder, size: ir.Value, value: ir.Value) -> ir.Value:
+def _half_exp_if_large(builder: ir.IRBuilder, size: ir.Value, value: ir.Value) -> ir.Value:
     """Return exp(size)/2 where exp(−size) is negligible, without early overflow; else `value`."""
     root = exp(builder, builder.fmul(constant(size.type, 0.5), size))
     limit = constant(size.type, 0.35 * (format_of(size.type).mantissa + 4))
@@ -180,7 +180,7 @@ def _large(builder: ir.IRBuilder, size: ir.Value, value: ir.Value) -> ir.Value:
     return builder.select(builder.fcmp_ordered(">", size, limit), large, value)
 
 
-def _twice(builder: ir.IRBuilder, a: ir.Value, value: ir.Value) -> ir.Value:
+def _log_of_double_if_large(builder: ir.IRBuilder, a: ir.Value, value: ir.Value) -> ir.Value:
     """Return log(2a) where a is so large that the other terms are negligible; else `value`."""
     form = format_of(a.type)
     large = builder.fadd(log(builder, a), constant(a.type, form.ln2[0]))

@@ -77,7 +77,7 @@ class Instructions(abc.ABC):
         return self.splats[node.serial]
 
     def splat(self, value: str, scalar: str) -> str:
-        """Return a vector with a scalar in each lane."""
+        """Return the name of a vector with a scalar in each lane."""
         if self.module.lanes == 1:
             return value
         kind = self.module.wide(scalar)

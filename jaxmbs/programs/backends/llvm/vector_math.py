@@ -161,7 +161,7 @@ def constant(type_: ir.Type, value: float) -> ir.Constant:
 
 
 def sin_cos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return sine and cosine of `x`.
+    """Return (sin x, cos x), for x in radians.
 
     Cody and Waite's reduction by multiples of pi/2 in three parts with fused operations, then a polynomial for each on
     [-pi/4, pi/4]; the multiple's last two bits swap the two and set the signs. Errors stay below 1.6 units in the last
@@ -259,7 +259,7 @@ def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     small = fma(builder, s, series, builder.fmul(k, constant(type_, format_.ln2[1])))
     mantissa_log = builder.fsub(f, builder.fsub(half_square, small))
     result = fma(builder, k, constant(type_, format_.ln2[0]), mantissa_log)
-    return _outside(builder, x, result)
+    return _with_special_values(builder, x, result)
 
 
 def parts_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -279,7 +279,7 @@ def parts_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value
     total, other = _two_sum(builder, total, builder.fneg(half_square))
     low = builder.fadd(builder.fadd(error, other), builder.fadd(builder.fsub(lost, lost_square), small))
     high, low = _two_sum(builder, total, low)
-    return _outside(builder, x, high), low
+    return _with_special_values(builder, x, high), low
 
 
 def _two_sum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -318,7 +318,7 @@ def _terms_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ...]:
     return f, k, half_square, s, fma(builder, z, horner(builder, z, format_.log), half_square)
 
 
-def _outside(builder: ir.IRBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
+def _with_special_values(builder: ir.IRBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
     """Return `result`, a logarithm of x, corrected where x is zero, infinite, negative or NaN."""
     type_ = x.type
     # Not less than infinity: infinity or NaN, which pass as they are.
