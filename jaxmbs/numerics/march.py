@@ -52,7 +52,7 @@ SINGULAR_APPROACH = 0.875
 # Fraction of the estimated way to a fold that one step takes. From 0.65 on the error of the backward prediction is too
 # large.
 FOLD_APPROACH = 0.55
-# A step is never shorter than the present upper limit on the step divided by this.
+# A step towards a fold is never shorter than the present upper limit on the step divided by this.
 MAX_STEP_REDUCTION = 32
 # Steps of up to this many times the shortest step count as tiny: they may cross a singular position or a kink.
 TINY_STEPS = 16

@@ -47,7 +47,7 @@ MAX_STEP = 0.5
 TRUSTED_STEP = 0.1
 # Weight w of the squared gaps FᵀF in the function that each step of `nearest_root` has to decrease.
 GAP_WEIGHT = 10.0
-# Damping after the first rejected step, relative to the Hessian of ½ yᵀy, the unit matrix.
+# Damping of `nearest_root` after the first rejected step, relative to the Hessian of ½ yᵀy, the unit matrix.
 FIRST_DAMPING = 0.1
 # Smallest allowed curvature of ½ yᵀy along the constraints at its minimum; without constraints it is 1. A smaller one
 # means that roots in another direction are equally near.

@@ -82,7 +82,7 @@ class Flat(Manifold):
 
 
 class Constants(Manifold):
-    """Coordinates that do not change."""
+    """Coordinates that do not change: n numbers, but no velocities, m = 0."""
 
     @staticmethod
     def rate(q, v):

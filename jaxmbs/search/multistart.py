@@ -24,7 +24,7 @@ SAME_DESIGN = 1e-3
 MAX_CANDIDATES_PER_RESULT = 4
 # Default number of steps between two progress reports of `descend`.
 STEPS_PER_REPORT = 25
-# Weight of a violated bound in the first phase, in units of the errors.
+# Weight of a violated bound in the first phase of `penalty_phases`, in units of the errors.
 PENALTY_START = 10.0
 # Factor on the penalty weight from each phase of the best starts to the next; the first has `PENALTY_START`.
 PENALTY_GROWTH = 10.0

@@ -28,7 +28,7 @@ from jaxmbs.synthesis.closing import close_loops
 BEST_STARTS = 128
 # Number of attempts to close a start's configuration at time 0, of `closing.NEWTON_STEPS` steps each.
 CLOSING_ATTEMPTS = 10
-# Number of intervals of the period at which the motions of the starts are computed.
+# Number of equal intervals of the period at whose ends the motions of random designs are computed in `fit`.
 GRID_INTERVALS = 48
 # Number of times of the period, besides those of the targets, at which a mechanism must assemble during the search of
 # `fit`.

@@ -17,7 +17,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 @dataclass(frozen=True)
 class PointMeasure:
-    """The place of a point of a body; see `point`."""
+    """A measure for `fit`: the place of a point of a body in the ground frame; see `point`."""
 
     body: str
     at: Any
@@ -39,7 +39,7 @@ class PointMeasure:
 
 @dataclass(frozen=True)
 class PoseMeasure:
-    """The position and orientation of a body; see `pose`."""
+    """A measure for `fit`: the position and orientation of a body; see `pose`."""
 
     body: str
     angle_length: float | None
@@ -76,7 +76,7 @@ def _norms(rows) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OutputMeasure:
-    """A number of the configuration: a coordinate by name, or a function of (design, mechanism, configuration)."""
+    """A measure for `fit`: a coordinate by name, or a function of (design, mechanism, configuration)."""
 
     of: str | Callable
 

@@ -117,7 +117,7 @@ class Address(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """A carried value of a loop."""
+    """The place of a carried value: its loop, and its number there."""
 
     loop: Loop
     number: int

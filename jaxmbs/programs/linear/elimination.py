@@ -119,7 +119,7 @@ class GeneralFactors(Factors):
 
 
 class SymmetricFactors(Factors):
-    """Factors L D Lᵀ of a symmetric matrix."""
+    """Factors L D Lᵀ of a symmetric matrix, positive definite or semidefinite."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
         """Return x with A x = rhs; it is also the solution for Aᵀ."""

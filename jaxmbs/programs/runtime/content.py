@@ -32,7 +32,7 @@ MAX_DEPTH = 40
 
 
 class NoDigest(ValueError):
-    """A value has no digest."""
+    """Raised if a value, or something in it, has no digest, so that nothing made from it is kept on disk."""
 
 
 def digest(closed: core.ClosedJaxpr) -> bytes | None:

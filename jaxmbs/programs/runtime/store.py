@@ -119,7 +119,7 @@ class Store:
         return sorted(found, key=lambda file: max(file[1].st_mtime, file[1].st_atime))
 
     def trim(self) -> None:
-        """Delete the least recently used files down to `KEPT_FRACTION` of the limit, if the folder exceeds the limit."""
+        """Delete the least recently used files down to `KEPT_FRACTION` of the limit, if the folder is above it."""
         files = self.files()
         size = sum(status.st_size for _, status in files)
         if size <= self.limit:

@@ -273,7 +273,7 @@ class Dyadic(AbstractDyadic):
 
 
 def _names(k: int, kind: str) -> tuple[str, str]:
-    """Return the names of the two links of dyad k, counted from 0."""
+    """Return the names of the two links of dyad k, counted from 0, as in `Dyadic`."""
     number = "" if k < 2 else str(k + 1)
     slider = "slider" if k == 0 else f"slider{k + 1}"
     link, arm = ("coupler", "rocker") if k == 0 else (f"link{number}", f"arm{number}")

@@ -10,7 +10,7 @@ import jax
 
 from jaxmbs.programs.runtime import tuning
 
-# File name of NVIDIA's driver library.
+# File name of the shared library that is NVIDIA's driver.
 LIBRARY = "libcuda.so.1"
 # Number in `cuda.h` of the option CU_JIT_ERROR_LOG_BUFFER of the driver's compiler: a buffer for error messages.
 ERROR_LOG = 5
@@ -27,7 +27,7 @@ LOG_BYTES = 8192
 
 
 class DriverError(RuntimeError):
-    """The driver refuses something; the message is its reason."""
+    """Raised if NVIDIA's driver refuses a kernel or a call; the message is its reason."""
 
 
 class LoadedKernel(NamedTuple):
