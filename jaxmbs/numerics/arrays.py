@@ -438,6 +438,6 @@ def finite(tree):
 
 @jax.jit
 def _finite_or_one(x):
-    """Replace numbers that are not finite by 1. Traced once for similar arrays: large mechanisms have hundreds of them."""
+    """Return x with 1 in place of numbers that are not finite, and True if there are none. Traced once per shape."""
     ok = lax.is_finite(x)
     return lax.select(ok, x, lax.full_like(x, 1)), lax.reduce_and(ok, range(ok.ndim)).reshape(1)

@@ -157,7 +157,7 @@ def _motions(problem: BuilderProblem, guess, times) -> Callable:
         start = mech.coordinates(guess(design) if callable(guess) else guess)
 
         def step(q, t):
-            """Close the loops at time t near the configuration q of the time before."""
+            """Close the loops at time t near the configuration q of the time before; return the result twice."""
             q = close_loops(mech, q, t, problem.length, problem.least_singular_value)[0]
             return q, q
 

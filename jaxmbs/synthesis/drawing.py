@@ -191,7 +191,7 @@ def apply_similarity(layout: RowLayout, u: np.ndarray, bodies: np.ndarray, kinds
 
 
 def mirror(layout: RowLayout, u: np.ndarray, chain: Chains) -> tuple[np.ndarray, Chains]:
-    """Return the row of a linkage mirrored at x; its crank turns the other way."""
+    """Return row and chain of a linkage mirrored at the x axis; its crank turns the other way."""
     u, kinds = u.copy(), [layout.kinds[int(k)] for k in chain.kinds]
     u[1] *= -1
     for k, kind in enumerate(kinds):

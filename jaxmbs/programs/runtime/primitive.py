@@ -116,7 +116,7 @@ def _abstract(*args, program: Program, batch, emission):
 
 
 def _batch(args, dims, *, program, batch, emission):
-    """Add a batch axis in front of all others."""
+    """Return the outputs of a batch, the new axis in front of all others, and its places there."""
     size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
     moved = [x[None] if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
     results = _bind(*moved, program=program, batch=(size, *batch), emission=emission)
