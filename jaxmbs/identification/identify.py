@@ -26,17 +26,19 @@ from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.search import SearchOptions, Variables, order_by_cost, positive_integer
 from jaxmbs.system.mechanism import Mechanism
 
-# Largest gap between segments that counts as closed, relative to the size of the state.
+# Largest gap between two segments of a converged result, relative to the size of the state; with a larger one
+# `converged` is False.
 MAX_GAP = 1e-5
-# A parameter closer to a bound than this, in units of its guess, lies on the bound.
+# A parameter closer to a bound than this, in units of its guess, is reported in `at_bounds`.
 BOUND_TOLERANCE = 1e-9
-# Number of times that deviations are estimated anew if they are not given.
+# Number of times that standard deviations of signals are estimated anew, each time with a new fit, if they are not
+# given.
 NOISE_ESTIMATES = 4
-# First guess of a deviation that is not given, as a fraction of the signal's standard deviation.
+# First guess of a standard deviation that is not given, as a fraction of the standard deviation of the measured signal.
 FIRST_NOISE_FRACTION = 0.05
-# Relative tolerance of evenly spaced times.
+# Times of a record count as evenly spaced if their steps differ by at most this, relative to the longest step.
 SPACING_TOLERANCE = 1e-6
-# Components of an undetermined direction below this are not reported; the largest is 1.
+# Components of an undetermined direction below this are not reported; the largest component is 1.
 MIN_COMPONENT = 1e-3
 
 
@@ -107,7 +109,7 @@ class Identified:
         return self.covariance / np.where(size > 0, size, 1.0)[:, None] / np.where(size > 0, size, 1.0)
 
     def explain(self) -> str:
-        """Return the results as text."""
+        """Return the results as text: parameters with deviations and intervals, undetermined directions, tests."""
         lines = []
         if not self.converged:
             gaps = f", gaps of {self.gap:.1g} between segments" if self.gap > MAX_GAP else ""
@@ -242,7 +244,7 @@ def identify(
 
 
 def _names(guess) -> tuple[str, ...]:
-    """Return a name for each number of a tree."""
+    """Return a name for each number of the tree of parameters, such as "spring.stiffness" or "masses.0"."""
     names = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(guess)[0]:
         name = jax.tree_util.keystr(path, simple=True, separator=".")
@@ -288,7 +290,7 @@ def _priors(priors, guess, names) -> list[tuple[int, float, float]]:
 def _segmented_records(
     build, guess, records: list[Record], measure, segments: int, simulation: tuple
 ) -> list[SegmentedRecord]:
-    """Cut each record into segments; simulation: (step, method, formulation)."""
+    """Return each record cut into segments; simulation: (step, method, formulation)."""
     mech = build(jax.tree.map(jnp.asarray, guess))
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that returns a Mechanism, but it returns {type(mech).__name__}")

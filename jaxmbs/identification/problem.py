@@ -15,7 +15,7 @@ from jaxmbs.search import SAME_DESIGN, Residuals, SearchOptions, Variables, gaus
 
 # Weights of the gaps between segments in successive descents, in units of the signals' deviations.
 GAP_WEIGHTS = tuple(10.0**k for k in range(8))
-# Lower limit on an estimated deviation, relative to the largest value of the signal.
+# Lower limit on an estimated standard deviation, relative to the largest absolute value of the signal.
 MIN_RELATIVE_NOISE = 1e-12
 
 

@@ -68,7 +68,7 @@ class Record:
 
 
 def _signal(name: str, values, count: int) -> np.ndarray:
-    """Return a signal as `count` finite numbers."""
+    """Return a measured signal as `count` finite numbers; `name` is for the error."""
     try:
         signal = np.asarray(values, float)
     except (TypeError, ValueError):

@@ -20,11 +20,12 @@ from jaxmbs.identification.shooting import (
 from jaxmbs.numerics.results import Status
 from jaxmbs.search import Residuals, gauss_newton
 
-# Number of steps that fit the initial state of a segment to its signals.
+# Number of steps that fit the initial state of a segment to its signals, for the reference states.
 TRACKING_STEPS = 12
-# Weight that holds this state to the end of the segment before, in units of the signals' deviations.
+# Weight that holds the initial state of a segment, while it is fitted, to the end of the segment before; in units of
+# the signals' deviations.
 TRACKING_WEIGHT = 1e-2
-# Singular values of Φ_q below this fraction of its largest entry count as zero.
+# Singular values of Φ_q below this fraction of its largest entry count as zero: their directions are free.
 RANK_TOLERANCE = 1e-8
 
 
@@ -72,7 +73,7 @@ class SegmentedRecord:
         return self.count * self.signal_rows + self.unknowns
 
     def _initial_state(self) -> tuple:
-        """Return the record's initial time, configuration and velocities, None where the model has them."""
+        """Return the record's initial time, configuration and velocities, None for those that the model computes."""
         record, model = self.record, self.model
         q = None if model.start is not None else record.start
         v = None if model.velocities is not None else record.velocities
@@ -94,6 +95,7 @@ class SegmentedRecord:
             numbers = np.full(len(x), k)
 
             def residuals(u, k=k, numbers=numbers, reference=reference, sizes=sizes):
+                """Return the residuals of segment k at local coordinates u of its initial state, in units of `sizes`."""
                 segment, jacobian = self._simulate_later(x, u * sizes, numbers, reference, reference)
                 values, by = self._signal_residuals(segment.signals, jacobian[0], [k] * len(x), deviation)
                 hold = np.broadcast_to(TRACKING_WEIGHT * np.eye(len(sizes)), (len(x), len(sizes), len(sizes)))

@@ -23,9 +23,10 @@ from jaxmbs.system.equations import constraint_jacobian, residuals
 from jaxmbs.system.marks import with_marks
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of Newton steps that close the constraints at the start of a segment.
+# Number of Newton steps that close the constraints at the start of a later segment.
 CLOSING_STEPS = 8
-# Added to the diagonal of the normal matrix of these steps, relative to its trace, for redundant constraints.
+# Added to the diagonal of the normal matrix of `CLOSING_STEPS`, relative to its trace, because constraints may be
+# redundant.
 DIAGONAL_SHIFT = 1e-14
 
 
@@ -77,7 +78,7 @@ class SegmentModel(NamedTuple):
         return parameters, mech, simulate_from(mech, t_start, np.asarray(self.times), q, v, **options)
 
     def signals(self, parameters, mech, motion):
-        """Return the signals (T, s) of a motion."""
+        """Return the signals (T, s) of a motion, in the order of `names`."""
         if self.measure is not None:
             measured = self.measure(parameters, mech, motion)
             if not isinstance(measured, Mapping):
@@ -119,6 +120,7 @@ class ReferenceState(NamedTuple):
         configuration = lambda c: layout.retract(self.q, self.basis @ a + self.complement @ c)
 
         def step(c, _):
+            """Take one Newton step towards Φ = 0 in the coordinates c."""
             phi = residuals(mech, configuration(c), t)
             jacobian = jax.jacfwd(lambda c: residuals(mech, configuration(c), t))(c)
             square = jacobian.T @ jacobian
@@ -156,6 +158,7 @@ def first_segment_function(model: SegmentModel) -> Callable:
     """
 
     def one_start(x, t_start, q, v, next_reference):
+        """Return the segment of one start from the record's own state."""
         parameters = model.parameters(x)
         q = model.start(parameters) if model.start is not None else q
         v = model.velocities(parameters) if model.velocities is not None else v
@@ -173,6 +176,7 @@ def later_segment_function(model: SegmentModel) -> Callable:
     """
 
     def one_segment(z, t_start, reference, next_reference):
+        """Return the segment from local coordinates; z holds (x, a, b)."""
         n = sum(int(np.prod(shape)) for shape in model.shapes)
         mech = model.build(model.parameters(z[:n]))
         q, v = reference.state(mech, z[n:], t_start)
@@ -185,7 +189,10 @@ def _with_jacobian(one_segment: Callable, axes: tuple) -> Callable:
     """Return the compiled batch of z, … ↦ `SimulatedSegment`, with the derivatives of its first three fields by z."""
 
     def value_and_jacobian(z, *rest):
+        """Return a segment, and the derivatives of signals, first and last by z."""
+
         def differentiated(z):
+            """Return the fields that are differentiated, and the whole segment beside them."""
             segment = one_segment(z, *rest)
             return segment[:3], segment
 

@@ -10,19 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaincc, ndtri
 
-# A direction of the parameters is undetermined if its singular value, relative to the largest, is below this.
+# A direction of the parameters is undetermined if its singular value, relative to the largest, is below this in double
+# precision.
 MIN_SINGULAR_VALUE = 1e-8
-# The same in single precision.
+# A direction of the parameters is undetermined if its singular value, relative to the largest, is below this in single
+# precision.
 MIN_SINGULAR_VALUE_SINGLE = 1e-4
-# Parameters below this fraction of their unit are scaled by that fraction of the unit instead of by their value.
+# Parameters below this fraction of their unit are scaled by that fraction of the unit, not by their own value, when the
+# covariance is computed.
 MIN_RELATIVE_SIZE = 1e-3
-# A parameter is undetermined if its component in an undetermined direction, a unit vector, exceeds this.
+# The deviation of a parameter is infinite if its component in an undetermined direction, a unit vector, exceeds this.
 MIN_COMPONENT = 1e-3
-# Largest number of lags in the test for correlation along a signal.
+# Largest number of lags in the Ljung–Box test for correlation in time along a signal.
 MAX_LAGS = 10
-# Residuals below this fraction of the noise are rounding errors and are not tested.
+# A signal is not tested if the standard deviation of its residuals is below this fraction of the noise: they are
+# rounding errors.
 MIN_NOISE_FRACTION = 1e-4
-# Probability below which a test is reported as failed.
+# A test of the residuals is reported as failed if its probability is below this.
 SIGNIFICANCE = 0.01
 
 

@@ -25,7 +25,7 @@ def default_float() -> np.dtype:
     return np.dtype(jnp.result_type(float))
 
 
-# Floating-point types of the numbers of mechanisms; half precision is not enough to close loops.
+# Floating-point types allowed for the numbers of mechanisms; half precision is not enough to close loops.
 SUPPORTED = (np.dtype("float32"), np.dtype("float64"))
 
 
@@ -38,9 +38,8 @@ def check_precision(dtype) -> None:
 def as_real(x):
     """Return `x` (number, nested sequence, array, tracer) as a floating-point array; see `check_precision`.
 
-    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. Anything that is
-    not an array
-    of real numbers is returned unchanged, and the check of the element names it.
+    Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. Anything that
+    is not an array of real numbers is returned unchanged, and the check of the element names it.
     """
     if x is None:
         return None
@@ -117,7 +116,7 @@ def with_known_zeros(x):
 
 
 def _flat(x) -> tuple[list, tuple[int, ...]] | None:
-    """Return the entries of a tuple or list of scalars, or of rows of these, and its shape; None for anything else."""
+    """Return (entries, shape) of a tuple or list of scalars, or of rows of these; None for anything else."""
     if not isinstance(x, (tuple, list)) or not x:
         return None
     if all(isinstance(row, (tuple, list)) for row in x):
@@ -132,7 +131,7 @@ def _flat(x) -> tuple[list, tuple[int, ...]] | None:
 
 
 def as_given(element, name: str):
-    """Return a field made by `real` as an argument from which another field gets the same known zeros."""
+    """Return a field of an element that `real` declares, with its known zeros, to be passed on as an argument."""
     value = vars(element)[name]
     return value.entries() if isinstance(value, Sparse) else value
 
@@ -161,7 +160,7 @@ def instance_of(kind: type, name: str, given, default):
 
 
 def _kinds_of(kind: type) -> list[type]:
-    """Return a class and all its subclasses."""
+    """Return a class and all its subclasses, direct and indirect."""
     found = [kind]
     subclasses: list[type] = type.__subclasses__(kind)
     for below in subclasses:
@@ -169,9 +168,9 @@ def _kinds_of(kind: type) -> list[type]:
     return found
 
 
-# Errors of JAX when Python, NumPy or the module `math` needs the number of a traced value.
+# Errors that JAX raises when Python, NumPy or the module `math` needs the number of a traced value.
 NOT_TRACEABLE = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
-# Advice for these errors, after the name of the function.
+# Text of the error message for `NOT_TRACEABLE`, after the name of the user's function: what is wrong and what to write.
 IN_JAX = (
     "calls NumPy or the module math, or branches with `if`, on a value that is traced: write it in jax.numpy, jnp.sin for "
     "np.sin, jnp.where for if"
@@ -199,6 +198,7 @@ def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
 
 
 def _call(f: Callable, *args) -> jax.Array:
+    """Return f(*args) as a JAX array."""
     return jnp.asarray(f(*args))
 
 
@@ -213,7 +213,7 @@ def is_plain_zero(x) -> bool:
 
 
 def known(x) -> np.ndarray | None:
-    """Return the numbers of a field as a NumPy array; 0 if the field is absent, None if they are traced or not real."""
+    """Return the numbers of a field as a NumPy array: 0 if the field is absent, None if they are traced or not real."""
     if x is None:
         return np.zeros(())
     if isinstance(x, Sparse):
@@ -223,7 +223,7 @@ def known(x) -> np.ndarray | None:
 
 
 def is_scalar(x) -> bool:
-    """Return True if `x` is not a vector; the components of a tuple may be traced."""
+    """Return True if `x` has no axes, False for a vector or a tuple, whose components may be traced."""
     return not isinstance(x, (tuple, list)) and np.ndim(x) == 0
 
 
@@ -261,11 +261,9 @@ class Same:
 class Closure(eqx.Module):
     """A plain function as a pytree.
 
-    JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are static. So functions that are made
-    again with
-    other numbers, as in a function that builds a mechanism, count as the same, and their numbers are differentiated and
-    batched like
-    all others; functions of NumPy can be used on NumPy arrays.
+    JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are static. So functions that are
+    made again with other numbers, as in a function that builds a mechanism, count as the same, and their numbers are
+    differentiated and batched like all others; functions of NumPy can be used on NumPy arrays.
     """
 
     code: types.CodeType = eqx.field(static=True)
@@ -274,6 +272,7 @@ class Closure(eqx.Module):
     defaults: int = eqx.field(static=True)
 
     def __call__(self, *args, **kwargs):
+        """Call the function with the present values of what it closes over and of its defaults."""
         values = [closure_value(x) for x in self.held]
         defaults = tuple(values[: self.defaults]) or None
         cells = tuple(types.CellType(x) for x in values[self.defaults :]) or None
@@ -308,6 +307,7 @@ class Applied(eqx.Module):
     keywords: dict
 
     def __call__(self, *args, **keywords):
+        """Call the function with the bound arguments first, then the given ones."""
         given = {name: closure_value(x) for name, x in self.keywords.items()}
         return self.f(*(closure_value(x) for x in self.args), *args, **given, **keywords)
 
@@ -326,7 +326,7 @@ def as_pytree(f: Callable) -> Callable:
 
 
 def _closure(f, within: tuple[int, ...]) -> Closure | None:
-    """Return a `Closure`; None for anything that is not a plain function, or that refers to itself."""
+    """Return a function as a `Closure`; None if it is not a plain function, or refers to itself (ids in `within`)."""
     if not isinstance(f, types.FunctionType) or f.__kwdefaults__ or f.__dict__ or id(f) in within:
         return None
     try:
@@ -341,9 +341,8 @@ def _closure(f, within: tuple[int, ...]) -> Closure | None:
 def closure_leaf(value, within: tuple[int, ...] = ()):
     """Return a value that a function closes over as a pytree.
 
-    Functions are `Closure`s, numbers are leaves, and NumPy arrays among them static; all else is static as a whole. Arrays
-    in modules
-    are leaves in any case.
+    Functions are `Closure`s, numbers are leaves, and NumPy arrays among them static; all else is static as a whole.
+    Arrays in modules are leaves in any case.
     """
     inner = _closure(value, within)
     if inner is not None:
@@ -356,17 +355,18 @@ def closure_leaf(value, within: tuple[int, ...] = ()):
 
 
 def closure_value(value):
-    """Return the value of which `closure_leaf` made a pytree."""
+    """Return the value that `closure_leaf` turned into a pytree, the inverse of that function."""
     is_leaf = lambda x: isinstance(x, Same) or _is_module(x)
     return jax.tree.map(lambda x: x.value if isinstance(x, Same) else x, value, is_leaf=is_leaf)
 
 
 def _is_module(x) -> bool:
+    """Return True for an equinox module."""
     return isinstance(x, eqx.Module)
 
 
 def _is_constant(x) -> bool:
-    """Return True for a NumPy array of numbers."""
+    """Return True for a NumPy array of numbers, which is static when a function closes over it."""
     return isinstance(x, np.ndarray) and not x.dtype.hasobject
 
 
@@ -379,8 +379,7 @@ def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs
     """Return a field of an element: real numbers of `shape`, in which None stands for any length.
 
     `check_fields` checks them. An `optional` one may be absent. Plain zeros in tuples and lists are structure, see
-    `Sparse`; the class
-    is `Structured`.
+    `Sparse`; the class is `Structured`.
     """
     converter = with_known_zeros if shape else as_real
     return eqx.field(converter=converter, metadata={"shape": shape, "optional": optional}, **kwargs)
@@ -423,7 +422,7 @@ def with_fields(kind: type, module: Any, **fields: Any) -> Any:
 
 
 def where_tree(condition, yes, no):
-    """Return `jnp.where` leaf by leaf, for a scalar condition."""
+    """Return the leaves of `yes` where the scalar condition holds, else those of `no`, as `jnp.where`."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
@@ -439,6 +438,6 @@ def finite(tree):
 
 @jax.jit
 def _finite_or_one(x):
-    """Replace numbers that are not finite by 1. Traced once for similar arrays: large mechanisms have hundreds of them."""
+    """Return x with 1 in place of numbers that are not finite, and True if there are none. Traced once per shape."""
     ok = lax.is_finite(x)
     return lax.select(ok, x, lax.full_like(x, 1)), lax.reduce_and(ok, range(ok.ndim)).reshape(1)

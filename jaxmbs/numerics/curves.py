@@ -22,7 +22,7 @@ def _periodic_moment_matrix(n: int) -> np.ndarray:
 
 
 def _cubic(fraction, left, right, moment_left, moment_right):
-    """Return a cubic on one interval from its end values and its end moments (second derivatives times h²)."""
+    """Return a cubic at a fraction, 0 to 1, of an interval, from end values and h² times end second derivatives."""
     f, g = fraction, 1 - fraction
     return g * left + f * right + ((g**3 - g) * moment_left + (f**3 - f) * moment_right) / 6
 
@@ -44,12 +44,14 @@ def _tridiagonal(lower, diagonal, upper, rhs):
     """Solve a tridiagonal system by Thomas' algorithm; matrices of splines are diagonally dominant and need no pivots."""
 
     def forward(carry, row):
+        """Eliminate the lower entry of a row; return the scaled upper entry and right-hand side, twice."""
         c, d = carry
         low, mid, up, b = row
         pivot = mid - low * c
         return (up / pivot, (b - low * d) / pivot), (up / pivot, (b - low * d) / pivot)
 
     def backward(x, row):
+        """Return an unknown, twice, from the next one and its eliminated row."""
         c, d = row
         x = d - c * x
         return x, x
@@ -60,7 +62,7 @@ def _tridiagonal(lower, diagonal, upper, rhs):
 
 
 def _not_a_knot_second_derivatives(x, y):
-    """Return second derivatives at the knots; the third derivative is continuous at the second and the last but one."""
+    """Return second derivatives at the knots x; the third one has no jump at the second and last but one."""
     h = jnp.diff(x)
     slope = jnp.diff(y) / h
     rhs = 6 * jnp.diff(slope)

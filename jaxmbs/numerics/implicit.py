@@ -19,17 +19,17 @@ from jaxmbs.programs import ProgramWithFallback
 
 
 def rate(f: Callable, space: Space, q, v, t):
-    """Return df/dt along a motion: f_q v + f_t, for `f(q, t)`."""
+    """Return ḟ = f_q v + f_t, the time derivative of `f(q, t)` along a motion with velocity v."""
     return jax.jvp(f, (q, t), (space.rate(q, v), jnp.ones_like(t)))[1]
 
 
 def second_rate(f: Callable, space: Space, q, v, a, t):
-    """Return d²f/dt² along a motion: f_q a + (f_q v)_q v + 2 f_qt v + f_tt."""
+    """Return f̈ = f_q a + (f_q v)_q v + 2 f_qt v + f_tt along a motion with velocity v and acceleration a."""
     return jax.jvp(partial(rate, f, space), (q, v, t), (space.rate(q, v), a, jnp.ones_like(t)))[1]
 
 
 def jacobian(f: Callable, space: Space, q, t):
-    """Return f_q (rows, m), one column for each component of a displacement."""
+    """Return f_q (rows, m) at (q, t), one column for each component of a displacement of q."""
     still = jnp.zeros(space.m, q.dtype)
     column = lambda d: jax.jvp(lambda d: f(q + space.rate(q, d), t), (still,), (d,))[1]
     # jax.jacfwd would compute the identity matrix entry by entry.
@@ -69,6 +69,7 @@ def _motion(f, space, regular, t, constants, q, v, a):
 
 @partial(_motion.defjvp, symbolic_zeros=True)
 def _motion_jvp(f, space, primals, tangents):
+    """Return (q, v, a) and their tangents, by implicit differentiation of f = 0, ḟ = 0 and f̈ = 0."""
     regular, t, constants, *state = primals
     _, t_dot, constants_dot, *_ = tangents
     out = _motion(f, space, regular, t, constants, *state)
@@ -78,23 +79,27 @@ def _motion_jvp(f, space, primals, tangents):
     put, take = with_respect_to((t_dot, constants_dot))
 
     def tangent(q, v, a, t, constants, regular, *given):
-        """Return the tangents of q, v and a."""
+        """Return the tangents of q, v and a from the rates of the differentiated numbers."""
         matrix = jacobian(lambda q, t: f(q, t, *constants), space, q, t)
         factors = factor(matrix, regular, determined=True)
 
         def moved(active):
+            """Return f as a function of (q, t), and t, for changed values of the differentiated numbers."""
             t_moved, constants_moved = put((t, constants), active)
             return (lambda q, t: f(q, t, *constants_moved)), t_moved
 
         def position(active):
+            """Return f at the fixed q as a function of the differentiated numbers."""
             f, t = moved(active)
             return f(q, t)
 
         def velocity(active, q):
+            """Return ḟ at the fixed v as a function of the differentiated numbers and q."""
             f, t = moved(active)
             return rate(f, space, q, v, t)
 
         def acceleration(active, q, v):
+            """Return f̈ at the fixed a as a function of the differentiated numbers, q and v."""
             f, t = moved(active)
             return second_rate(f, space, q, v, a, t)
 

@@ -18,9 +18,9 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.numerics.roots import implicit_solution
 from jaxmbs.programs import factorise, solve_factorised
 
-# Exponent p of the rounding unit ε. A `Support` with `angular` adds ε^2p times each diagonal entry, and ε^3p times the
-# largest entry of coordinates of the same kind, because entries may be zero. ε^2p is far from rounding, and the error of
-# the solution after one refinement, its square, is rounding.
+# Exponent p of the rounding unit ε in the shift of a singular M: a `Support` with `angular` adds ε^2p times each
+# diagonal entry, and ε^3p times the largest entry of coordinates of the same kind, because entries may be zero. ε^2p is
+# far from rounding, and the error of the solution after one refinement, its square, is rounding.
 SHIFT_EXPONENT = 1 / 4
 
 
@@ -58,13 +58,12 @@ class Factored(eqx.Module):
 def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = False) -> Factored:
     """Return the factors of a matrix; if `regular` is False its solutions and their derivatives are zero.
 
-    A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than enough
-    and known
-    to leave nothing free (`determined`): then those with the largest pivots are solved, and the others are taken to agree.
+    A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than
+    enough and known to leave nothing free (`determined`): then those with the largest pivots are solved, and the others
+    are taken to agree.
 
-    Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or an
-    angle:
-    without that neither pivots nor the condition estimate mean anything.
+    Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
+    an angle: without that neither pivots nor the condition estimate mean anything.
     """
     rows, n = matrix.shape
     if rows < n or (rows > n and not determined):
@@ -73,7 +72,7 @@ def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = F
 
 
 def factor_symmetric_positive(matrix: Float[Array, "n n"]) -> Factored:
-    """Factor a symmetric positive definite matrix, by Cholesky's method or as L D Lᵀ."""
+    """Return the factors of a symmetric positive definite matrix, by Cholesky's method or as L D Lᵀ."""
     return _factor(matrix, True, "symmetric")
 
 
@@ -82,9 +81,8 @@ def factor_symmetric_semidefinite(
 ) -> Factored:
     """Return the factors L D Lᵀ of a symmetric matrix without negative eigenvalues.
 
-    Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others solve
-    the whole
-    system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
+    Rows that depend on rows before them, to rounding, are left out: their part of a solution is zero, and the others
+    solve the whole system if it is consistent. `rcond` is the smallest pivot in units of its diagonal entry.
 
     Args:
         matrix: the matrix.
@@ -101,11 +99,9 @@ def factor_symmetric_semidefinite(
 def pivot_floor(dtype) -> float:
     """Return the fraction of a diagonal entry below which a pivot is left out, because it is only rounding.
 
-    It is some tens of rounding errors. Near a singular position true pivots are as small as the square of the distance from
-    it, and forces
-    without them would be wrong altogether; a pivot of rounding that is taken for a true one changes multipliers in the null
-    space only,
-    which does no harm.
+    It is some tens of rounding errors. Near a singular position true pivots are as small as the square of the distance
+    from it, and forces without them would be wrong altogether; a pivot of rounding that is taken for a true one changes
+    multipliers in the null space only, which does no harm.
     """
     return 64 * float(jnp.finfo(dtype).eps)
 
@@ -130,18 +126,19 @@ def redundancy(dtype) -> float:
 
 
 def _factor(matrix, limit, kind: str) -> Factored:
+    """Return a matrix factored by `factorise`; `kind` and `limit` as there."""
     limit = jnp.asarray(limit)
     factors, sign, rcond, kept = factorise(matrix, limit, kind)
     return Factored(matrix, sign, rcond, kept, factors, kind, limit)
 
 
 def diagonal(entries: Float[Array, " n"]) -> Callable:
-    """Return x ↦ D x with D the diagonal matrix of these entries, for x (n,) or (n, k)."""
+    """Return the function x ↦ D x, D being the diagonal matrix of these entries, for x (n,) or (n, k)."""
     return lambda x: entries.reshape(-1, *[1] * (x.ndim - 1)) * x
 
 
 def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
-    """Return rhs ↦ solution for a symmetric positive definite matrix."""
+    """Return the function rhs ↦ A⁻¹ rhs for a symmetric positive definite matrix A."""
     return factor_symmetric_positive(matrix).solve
 
 
@@ -151,9 +148,8 @@ class Support(NamedTuple):
     Attributes:
         rows: their indices.
         weights: ρ of each.
-        angular: mask of the coordinates that are angles, if M may be singular even with these rows. Then a little is added
-            to
-            the diagonal, and refining the solution removes the error. None if it is not.
+        angular: mask of the coordinates that are angles, if M may be singular even with these rows. Then a little is
+            added to the diagonal, and refining the solution removes the error. None if it is not.
     """
 
     rows: np.ndarray
@@ -172,7 +168,7 @@ class Support(NamedTuple):
         return found + part**2 * jnp.diag(diagonal + part * alike)
 
     def pull(self, jacobian: Float[Array, "rows n"]) -> Float[Array, "n rows"]:
-        """Return Jᵀρ, zero for the other rows."""
+        """Return Jᵀρ (n, rows): the columns of Jᵀ that belong to `rows` times their weights ρ, zeros in others."""
         return jnp.zeros_like(jacobian.T).at[:, self.rows].set(jacobian[self.rows].T * self.weights[None, :])
 
 
@@ -191,8 +187,7 @@ def solve_saddle_point(
     """Solve M a = Q + Jᵀλ and J a = γ for accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     Of rows of J that depend on each other some have a multiplier of zero; γ has to be consistent. Derivatives solve the
-    same
-    equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
+    same equations: M da − Jᵀdλ = dQ − dM a + dJᵀλ, J da = dγ − dJ a.
 
     Args:
         mass: M (n, n), symmetric positive definite.
@@ -226,6 +221,7 @@ def solve_saddle_point(
 
 
 def _refined_saddle_point(factors, right):
+    """Return (a, λ) in one vector, improved by one step of iterative refinement; right is (Q, γ)."""
     mass, jacobian = factors[:2]
     x = _eliminated_saddle_point(factors, right)
     gap = _saddle_point_gap((mass, jacobian, *jnp.split(right, [jacobian.shape[1]])), x)
@@ -233,6 +229,7 @@ def _refined_saddle_point(factors, right):
 
 
 def _eliminated_saddle_point(factors, right):
+    """Return (a, λ) in one vector by the Schur complement J M⁻¹ Jᵀ; right is (Q, γ) in one vector."""
     _, jacobian, inverse_mass, schur, pull = factors
     force, right = jnp.split(right, [jacobian.shape[1]])
     free = inverse_mass.solve(force if pull is None else force + pull @ right)
@@ -241,6 +238,7 @@ def _eliminated_saddle_point(factors, right):
 
 
 def _saddle_point_gap(given, x):
+    """Return (M a − Jᵀλ − Q, J a − γ) in one vector, for x = (a, λ)."""
     mass, jacobian, force, right = given
     a, multipliers = jnp.split(x, [force.shape[0]])
     return jnp.concatenate([mass @ a - jacobian.T @ multipliers - force, jacobian @ a - right])
@@ -268,6 +266,7 @@ def dependent_columns(matrix: Float[Array, "rows n"]) -> Bool[Array, " n"]:
 
 
 def _pseudo(matrix, regular) -> Factored:
+    """Return a matrix of any shape factored by its pseudo-inverse; `regular` as of `factor`."""
     m, n = matrix.shape
     one, kept = jnp.ones((), matrix.dtype), jnp.ones(m, matrix.dtype)
     if not matrix.size:

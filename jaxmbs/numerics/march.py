@@ -20,19 +20,22 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.space import Space
 
-# f_q counts as singular if its reciprocal condition number is below this power of the rounding unit: a position that is
+# f_q counts as singular if its reciprocal condition number is below the rounding unit to this power: a position that is
 # known to rounding in f is known to half of the digits at most then.
 SINGULAR_POWER = 0.5
-# A step is resolved if predictor and corrector, forwards and backwards, differ by at most this fraction of the distance
-# moved.
+# A step is accepted (is resolved) if predictor and corrector, forwards and backwards, differ by at most this fraction
+# of the distance moved.
 MAX_PREDICTION_ERROR = 0.3
-# Upper limit on the distance used in this test, in radians and sizes of the mechanism. Near a fold, a step that is too
-# long may predict a position many turns away, and relative to that distance every root would be near.
+# Upper limit on the distance moved in the test with `MAX_PREDICTION_ERROR`, in radians and sizes of the mechanism. Near
+# a fold, a step that is too long may predict a position many turns away, and relative to that distance every root would
+# be near.
 MAX_TEST_DISTANCE = 1.0
-# The same limit for a step across a change of sign of the determinant, as a power of the rounding unit (2e-5 in float64).
-# If two branches pass each other at a distance w, a step h from one to the other has an error of (w/h)².
+# Largest prediction error of a step across a change of sign of det f_q, in place of `MAX_PREDICTION_ERROR`: the
+# rounding unit to this power (2e-5 in float64). If two branches pass each other at a distance w, a step h from one to
+# the other has an error of (w/h)².
 CROSSING_ERROR_POWER = 0.3
-# Steps shorter than this power of the rounding unit times the interval are not tried (3e-7 of it in float64).
+# Shortest step of the march, divided by the interval between two times: the rounding unit to this power (3e-7 in
+# float64). The motion ends if a step would have to be shorter.
 MIN_STEP_POWER = 0.42
 
 # The last Newton correction of a converged position is below this power of the rounding unit, in radians and lengths of the
@@ -46,15 +49,18 @@ SINGULAR_STEP_ROOTS = 30.0
 # Fraction of the way to a singular position that one step takes if the whole way is longer than that.
 SINGULAR_APPROACH = 0.875
 
-# Fraction of the way to a fold that one step takes. From 0.65 on the error of the backward prediction is too large.
+# Fraction of the estimated way to a fold that one step takes. From 0.65 on the error of the backward prediction is too
+# large.
 FOLD_APPROACH = 0.55
-# A step is never shorter than the present longest step divided by this.
+# A step towards a fold is never shorter than the present upper limit on the step divided by this.
 MAX_STEP_REDUCTION = 32
-# Steps up to this many shortest steps count as tiny: they may cross a singular position or a kink.
+# Steps of up to this many times the shortest step count as tiny: they may cross a singular position or a kink.
 TINY_STEPS = 16
-# A fold is close if the velocity would grow by this factor within an interval.
+# A fold is close, and the motion locks up there, if the velocity would grow by this factor within an interval between
+# two times.
 MAX_VELOCITY_GROWTH = 1e2
-# The same in single precision, times the shortest step relative to the interval.
+# Single precision: the factor of `MAX_VELOCITY_GROWTH` is at most this divided by the shortest step relative to the
+# interval.
 MAX_VELOCITY_GROWTH_BY_SHORTEST_STEP = 0.06
 
 
@@ -175,15 +181,18 @@ def follow_root(
     start_time = times[0] if start_time is None else start_time
 
     def to_next_time(carry, target):
+        """March from one time to the next; return (new time, carry) and the row of the result there."""
         before, march = carry
         interval = jnp.abs(target - before)
         march = march._replace(reached=jnp.asarray(False))
 
         def is_unfinished(carry):
+            """Return True if the next time is not reached, the motion goes on, and steps are left."""
             tries, march = carry
             return (tries < budget + 1) & ~march.reached & (march.ended == Status.CONVERGED)
 
         def step(carry):
+            """Take one trial step towards the next time, and count it."""
             tries, march = carry
             return tries + 1, stepper.advance(march, target, interval, budget)
 
@@ -213,7 +222,7 @@ def follow_root(
 
 
 class _Stepper:
-    """Steps of the march."""
+    """The trial steps of `follow_root`: prediction, correction, acceptance test and step size."""
 
     def __init__(self, f: Callable, space: Space, units: Units, dtype, tolerance: float, corrections: int):
         eps = float(jnp.finfo(dtype).eps)
@@ -230,10 +239,12 @@ class _Stepper:
         size = self.units.size
 
         def is_unfinished(carry):
+            """Return True if Newton steps are left and the last one was not yet negligible."""
             count, _, change = carry
             return (count < self.corrections) & ~(change <= self.corrected)
 
         def step(carry):
+            """Take one Newton step; carry: (count, q, size of the last step)."""
             count, q, _ = carry
             factors = factor(jacobian(self.f, self.space, q, t), determined=True)
             change = jnp.where(factors.rcond > self.singular, factors.solve(self.f(q, t)), 0)
@@ -267,7 +278,7 @@ class _Stepper:
         return _CorrectedPoint(_MotionState(t, q, v, a, side), finite & closed, ~regular, finite)
 
     def no_side(self, q, t):
-        """Return a `side` of zeros."""
+        """Return a `side` of zeros, which marks a position where f_q is singular."""
         rows = jax.eval_shape(self.f, q, t).shape[0]
         return jnp.zeros(() if rows <= self.space.m else (rows, self.space.m), self.dtype)
 
@@ -289,7 +300,7 @@ class _Stepper:
         return self.units.size(state.a) * interval > growth * self.units.size(state.v)
 
     def attempt(self, state: _MotionState, t, interval):
-        """Return the corrected point at t, and True if the step to it is resolved."""
+        """Return the corrected point one step from `state`, at time t, and True if the step there is resolved."""
         size, space = self.units.size, self.space
         h = t - state.t
         predicted = space.retract(state.q, h * state.v + h**2 / 2 * state.a)
@@ -312,14 +323,14 @@ class _Stepper:
         return point, (resolved & (~crossed | straight)) | kink
 
     def step_size(self, state: _MotionState, largest_step):
-        """Return the length of the next step. At a distance d from a fold |v| grows as d^(−1/2), so that d = |v| / 2|a|."""
+        """Return the length of the next step; |v| grows as d^(−1/2) at a distance d from a fold: d = |v| / 2|a|."""
         fold = FOLD_APPROACH * self.units.size(state.v) / (2 * self.units.size(state.a) + jnp.finfo(self.dtype).tiny)
         size = jnp.minimum(jnp.maximum(fold, largest_step / MAX_STEP_REDUCTION), largest_step)
         return jnp.where(jnp.isfinite(largest_step), size, jnp.inf)
 
     @staticmethod
     def on_branch(march: _MarchCarry, branch) -> _MarchCarry:
-        """Return the march with the velocity `branch` if it has just reached its first singular time."""
+        """Return the march with `branch` as its velocity, if it has just reached its first singular time."""
         leaves = march.reached & (march.code == Status.SINGULAR) & ~march.branched
         state = march.state
         state = state._replace(v=jnp.where(leaves, branch, state.v), a=jnp.where(leaves, 0, state.a))

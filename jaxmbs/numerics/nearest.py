@@ -30,10 +30,11 @@ from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs import ProgramWithFallback, convert_closure
 
-# Refinements of a solution with δ. For a singular value σ of J the first solution has a relative error of δ / σ², and each
-# refinement multiplies the error by this factor.
+# Number of refinements of a solution with JᵀJ + δ H in place of the singular limit δ → 0. For a singular value σ of J
+# the first solution has a relative error of δ / σ², and each refinement multiplies the error by this factor.
 REFINEMENTS = 3
-# Largest number of Newton steps, rejected ones included.
+# Largest number of Newton steps of `nearest_root`, rejected ones included; then it returns the last point as not
+# converged.
 MAX_STEPS = 100
 # The iteration has converged after a step shorter than this power of the rounding unit (5e-7 in float64). As each step
 # squares the error, the next one would change nothing.
@@ -41,12 +42,12 @@ CONVERGED_POWER = 0.4
 # Largest length of a step, in radians and sizes of the mechanism, times the distance from the guess if that is larger
 # than 1.
 MAX_STEP = 0.5
-# Steps shorter than this, in radians and sizes of the mechanism, are taken without a test of decrease: Newton's method
-# converges there, and may increase gaps on its way.
+# Newton steps of `nearest_root` shorter than this, in radians and sizes of the mechanism, are taken without a test of
+# decrease: Newton's method converges there, and may increase gaps on its way.
 TRUSTED_STEP = 0.1
-# Weight of the squared gaps in the function that each step has to decrease.
+# Weight w of the squared gaps FᵀF in the function that each step of `nearest_root` has to decrease.
 GAP_WEIGHT = 10.0
-# Damping after the first rejected step, relative to the Hessian of ½ yᵀy, the unit matrix.
+# Damping of `nearest_root` after the first rejected step, relative to the Hessian of ½ yᵀy, the unit matrix.
 FIRST_DAMPING = 0.1
 # Smallest allowed curvature of ½ yᵀy along the constraints at its minimum; without constraints it is 1. A smaller one
 # means that roots in another direction are equally near.
@@ -104,9 +105,11 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
     small = float(jnp.finfo(guess.dtype).eps) ** CONVERGED_POWER
 
     def is_unfinished(now: _Progress):
+        """Return True if steps are left and the iteration has not converged."""
         return (now.steps < MAX_STEPS) & ~now.done
 
     def step(now: _Progress) -> _Progress:
+        """Take one damped Newton step, or reject it and increase the damping."""
         at = _linearised(scaled, now.y, tolerance, now.damping)
         change = at.solve(at.free, at.value)
         size = norm(change)
@@ -156,6 +159,7 @@ def _nearest(f, space, tolerance, regular, given, q):
 
 @partial(_nearest.defjvp, symbolic_zeros=True)
 def _nearest_jvp(f, space, tolerance, primals, tangents):
+    """Return the root and its tangent, by implicit differentiation of the conditions of the minimum."""
     regular, given, q = primals
     put, take = with_respect_to(tangents[1])
     # The result, not the argument, so that its derivative is used if the tangent is differentiated again.
@@ -165,11 +169,15 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
         return q, jnp.zeros_like(q)
 
     def tangent(q, given, regular, *rates):
+        """Return the tangent of q from the rates of the differentiated numbers; zero if `regular` is False."""
+
         def unit(given):
+            """Return the unit of each component of a displacement (m,)."""
             guess, t, constants = given
             return Units(space.angular, f(guess, t, *constants)[1]).vector
 
         def configuration(given, y):
+            """Return guess ⊕ (unit · y), for a displacement y in units."""
             return space.retract(given[0], unit(given) * y)
 
         y = space.difference(given[0], q) / unit(given)
@@ -180,6 +188,7 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
         at = _linearised(partial(scaled, given), y, tolerance, jnp.zeros((), q.dtype))
 
         def conditions(active):
+            """Return (Fᵧᵀμ, F), the parts of the conditions that depend on the differentiated numbers."""
             value, pull = jax.vjp(partial(scaled, put(given, active)), y)
             return pull(at.multipliers)[0], value
 
@@ -193,12 +202,12 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
 
 
 def _jacobian(f, space, guess, unit, y):
-    """Return the Jacobian of f(guess ⊕ unit y) by y."""
+    """Return the Jacobian of y ↦ f(guess ⊕ (unit · y)), unit (m,) being the unit of each component of y."""
     return jax.jacfwd(lambda y: f(space.retract(guess, unit * y)))(y)
 
 
 def _linearised(scaled: Callable, y, tolerance: float, damping) -> _Linearised:
-    """Return the linearised conditions at y, for the function F = `scaled`."""
+    """Return `_Linearised` at the displacement y, for the function y ↦ F = `scaled`(y)."""
     eps = float(jnp.finfo(y.dtype).eps)
     delta = max(0.1 * eps**0.5, 100 * tolerance**2)
     value, matrix = scaled(y), jax.jacfwd(scaled)(y)

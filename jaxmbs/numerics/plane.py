@@ -21,11 +21,11 @@ def perpendicular(v: Float[Array, "2"]) -> Float[Array, "2"]:
 
 
 def direction(angle: Float[Array, ""] | float) -> Float[Array, "2"]:
-    """Return u = (cos α, sin α)."""
+    """Return the unit vector u = (cos α, sin α) at the angle α from the x axis, in radians."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def bearing(d: Float[Array, "2"]) -> Float[Array, ""]:
-    """Return the angle of a direction from the x axis, in (−π, π]; zero if `d` has no length."""
+    """Return the angle α of a vector d from the x axis, in radians in (−π, π]; zero if d = 0."""
     d = jnp.where(jnp.all(d == 0), jnp.array([1, 0], d.dtype), d)
     return jnp.arctan2(d[1], d[0])

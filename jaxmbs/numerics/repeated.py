@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 
-# From this number of arguments on, a function of each of them is a loop.
+# Smallest number of arguments from which on `total` evaluates its function in a loop; fewer are written out one by one.
 MIN_IN_LOOP = 17
 
 
@@ -19,7 +19,7 @@ def vmap_axes(f: Callable, axes: int) -> Callable:
 
 
 def map_rows(f: Callable, *rows):
-    """Return f of each row of these arrays."""
+    """Return f(row of each array) for all rows, stacked; the arrays have the same number of rows."""
     if len(jax.tree.leaves(rows)[0]) < MIN_IN_LOOP:
         return jax.vmap(f)(*rows)
     return jax.lax.map(lambda row: f(*row), rows)

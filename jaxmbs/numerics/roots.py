@@ -11,17 +11,19 @@ from jaxtyping import Array, Float
 
 from jaxmbs.programs import open_closure, save_for_reverse
 
-# Upper limit on the number of tangents that `newton_by_tangents` takes.
+# Largest number of tangents that `newton_by_tangents` takes.
 MAX_TANGENTS = 20
 # `newton_by_tangents` restarts at its other starting point if it has not converged with this many tangents.
 TANGENTS_BEFORE_RESTART = 2
-# A step overshoots if the residual along it changes its sign and keeps more than this part of its size.
+# A step of `newton_by_tangents` overshoots if the residual along it changes its sign and keeps more than this fraction
+# of its size; the step is then shortened.
 OVERSHOOT = 0.5
-# Fraction of all digits that the last correction must leave untouched for a root to be good enough.
+# Fraction of all digits that the last correction must leave unchanged for `newton_by_tangents` to call a root good.
 ENOUGH_DIGITS = 0.5
-# The same fraction for a root with nothing left but rounding; a root with fewer digits gets one more tangent.
+# Fraction of all digits unchanged by the last correction from which on `newton_by_tangents` stops at once; a root with
+# fewer digits gets one more tangent.
 ALL_DIGITS = 0.75
-# Smallest factor by which an overshooting step is shortened.
+# Smallest factor by which `newton_by_tangents` shortens a step that overshoots.
 MIN_SHORTENING = 0.1
 
 
@@ -53,6 +55,7 @@ def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations
     given, factors, x = jax.lax.stop_gradient((given, factors, x))
 
     def iterate(_, carry):
+        """Take one step; carry: (x, last correction, f before it)."""
         value = f(given, carry[0])
         change = inverse(factors, value)
         return carry[0] - change, change, value
@@ -64,10 +67,9 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
     """Solve a saddle-point problem f = (balance (n,), gap) = 0 by Newton's method with a line search, without derivatives.
 
     Each tangent is used for `iterations` steps, and the first one is nearly always enough. A force that is steep in a
-    narrow range,
-    such as dry friction, needs more tangents. It is the derivative of a convex potential, so a step that overshoots the
-    minimum along
-    it is shortened. If the tangents near x are too flat, the search restarts once at `again`, where they should be steep.
+    narrow range, such as dry friction, needs more tangents. It is the derivative of a convex potential, so a step that
+    overshoots the minimum along it is shortened. If the tangents near x are too flat, the search restarts once at
+    `again`, where they should be steep.
 
     Args:
         f: function of x.
@@ -86,6 +88,7 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
     none, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
 
     def search(carry):
+        """Take `iterations` steps with a new tangent; carry: (x, correction, f before it, number of tangents)."""
         x, _, _, count = carry
         x = jnp.where(count == TANGENTS_BEFORE_RESTART, again, x)
         solve = solver(x)
@@ -140,11 +143,13 @@ def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[A
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
 def _implicit(f, inverse, refinements, given, factors, x):
+    """Return x; the rule below defines its derivative by `given`."""
     return x
 
 
 @partial(_implicit.defjvp, symbolic_zeros=True)
 def _implicit_jvp(f, inverse, refinements, primals, tangents):
+    """Return x and its tangent −f_x⁻¹ f_g ġ, refined because `inverse` may not be exact."""
     given, factors, x = primals
     x = _implicit(f, inverse, refinements, given, factors, x)
     put, take = with_respect_to(tangents[0])
@@ -160,6 +165,7 @@ def _implicit_jvp(f, inverse, refinements, primals, tangents):
 
 
 def _is_zero(tangent) -> bool:
+    """Return True for the symbolic zero tangent of a value that does not change."""
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 
@@ -169,7 +175,7 @@ def given_tangents(tangents) -> list:
 
 
 def with_respect_to(tangents):
-    """Return two functions that select the values with tangents.
+    """Return two functions, `put` and `take`, for the values of a pytree that have tangents.
 
     Args:
         tangents: pytree of tangents, symbolic zeros among them.
@@ -181,11 +187,13 @@ def with_respect_to(tangents):
     active = [not _is_zero(x) for x in leaves]
 
     def put(values, selected):
+        """Return the values with `selected` in the places of those that have tangents."""
         selected = list(selected)
         old = jax.tree.leaves(values)
         return jax.tree.unflatten(tree, [selected.pop(0) if on else x for on, x in zip(active, old, strict=True)])
 
     def take(values):
+        """Return the values that have tangents, in a tuple."""
         return tuple(x for on, x in zip(active, jax.tree.leaves(values), strict=True) if on)
 
     return put, take

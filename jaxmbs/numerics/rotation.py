@@ -19,7 +19,8 @@ Parameters = Float[Array, "4"]
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
-# Two directions count as opposite if the angle between them differs from π by less than this.
+# `between` takes two directions as opposite, and turns about any normal, if the angle between them differs from π by
+# less than this, in radians.
 MAX_OPPOSITE_ANGLE = 1e-6
 
 
@@ -88,7 +89,7 @@ def product(p: Parameters, q: Parameters) -> Parameters:
 
 
 def inverse(p: Parameters) -> Parameters:
-    """Return the inverse rotation, A(p)ᵀ.
+    """Return the Euler parameters of the inverse rotation, A(inverse) = A(p)ᵀ.
 
     Args:
         p: (4,), Euler parameters.
@@ -170,7 +171,7 @@ def from_matrix(a: Matrix) -> Parameters:
 
 
 def rate(p: Parameters, omega: Vector) -> Parameters:
-    """Return ṗ = ½ p ∘ (0, ω).
+    """Return ṗ = ½ p ∘ (0, ω), the rates of Euler parameters at the angular velocity ω.
 
     Args:
         p: (4,), Euler parameters.

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Gaps smaller than this many rounding units, relative to the size of the mechanism, cannot be told from zero.
+# Gaps smaller than this many rounding units, relative to the size of the mechanism, count as zero: a smaller tolerance
+# is raised to this.
 ROOT_ROUNDINGS = 1000
 # Default upper bound on gaps, relative to the size of the mechanism. Independent constraints are closed to rounding; only
 # redundant constraints that contradict others, because geometry is inexact, keep a gap.
@@ -16,7 +17,7 @@ DEFAULT_TOLERANCE = 1e-8
 
 
 def norm(x):
-    """Return the largest absolute value."""
+    """Return the largest absolute value in x, which must not be empty."""
     return jnp.max(jnp.abs(x))
 
 
@@ -35,7 +36,7 @@ class Units(NamedTuple):
 
     @property
     def vector(self) -> Float[Array, " m"]:
-        """Unit of each component."""
+        """Unit of each component of a displacement (m,): 1 for angles, `length` for the others."""
         return jnp.where(self.angular, 1, self.length)
 
     def size(self, x: Float[Array, " m"]) -> Float[Array, ""]:

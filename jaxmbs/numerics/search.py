@@ -18,33 +18,36 @@ from jaxmbs.numerics.linear_algebra import symmetric_solver
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, norm, unit_of_length
 from jaxmbs.numerics.space import Space
 
-# First weight r of the constraints.
+# Weight r of ‖f‖² against ‖q − guess‖² in the first step of `find_root`.
 FIRST_WEIGHT = 10.0
-# Growth of the weight with each accepted step.
+# Factor on the weight r of `find_root` after each accepted step.
 WEIGHT_GROWTH = 10
-# The same once the gap is below `SMALL_GAP`, so that the last steps are Newton's.
+# Factor on the weight r of `find_root` after each accepted step once the gap is below `SMALL_GAP`, so that the last
+# steps are Newton's.
 FINAL_WEIGHT_GROWTH = 1e4
-# Gap, in units of the mechanism, below which the weight grows faster.
+# Largest gap, in units of the mechanism, at which the weight r of `find_root` grows by `FINAL_WEIGHT_GROWTH`.
 SMALL_GAP = 1e-3
-# Upper limit on the weight.
+# Upper limit on the weight r of the squared residuals in `find_root`.
 MAX_WEIGHT = 1e30
-# Damping after the first rejected step, relative to the metric.
+# Levenberg–Marquardt damping of `find_root` after the first rejected step, relative to the metric of displacements.
 FIRST_DAMPING = 1e-3
-# Damping below this is set to zero.
+# Damping of `find_root` below this, relative to the metric of displacements, is set to zero.
 MIN_DAMPING = 1e-6
 # A trial with a gap below this, in units of the mechanism, is better if its gap is smaller: its merit is lost in rounding.
 MAX_ROUNDED_GAP = 1e-6
-# Steps of the search after the gap is as small as rounding.
+# Number of trials that `find_root` still makes after the gap is as small as rounding.
 POLISHING_STEPS = 2
-# Steps after the gap has fallen below the tolerance. Gaps that these steps do not reduce to rounding belong to constraints
-# that contradict each other.
+# Number of trials that `find_root` still makes after the gap has fallen below the tolerance. Gaps that these do not
+# reduce to rounding belong to constraints that contradict each other.
 FITTING_STEPS = 20
-# Largest change of a coordinate in one step, in radians and sizes of the mechanism, times the scaled gap if that is larger
-# than 1. Wheels may have to turn many times, but a step much longer than the gaps leads to a root far from the guess.
+# Largest change of a coordinate in one step of `find_root`, in radians and sizes of the mechanism, times the scaled gap
+# if that is larger than 1. Wheels may have to turn many times, but a step much longer than the gaps leads to a root far
+# from the guess.
 MAX_STEP = 10.0
-# Distance of the k-th new start of a search from the guess, divided by k, in radians and sizes of the mechanism.
+# Distance of the k-th new attempt of `find_root` from the guess, divided by k, in radians and sizes of the mechanism.
 DISPLACEMENT = 0.4
-# Largest second-order correction of a step of the search, relative to the step.
+# Largest second-order correction of a step of `find_root`, relative to the step; with a larger one the step is not
+# corrected.
 MAX_BEND = 0.75
 
 
@@ -141,7 +144,7 @@ def find_root(
 
 
 class _Finder:
-    """Steps of the search. The unknowns are displacements from the guess."""
+    """The steps of `find_root`. The unknowns are displacements from the guess."""
 
     def __init__(self, f: Callable, space: Space, guess, length, tolerance: float, iterations: int, attempts: int):
         self.iterations, self.attempts, self.dtype = iterations, attempts, guess.dtype
@@ -157,7 +160,7 @@ class _Finder:
         self.most = iterations * attempts + FITTING_STEPS
 
     def start(self) -> _SearchCarry:
-        """Return the first carry."""
+        """Return the carry before the first trial, which is the guess itself."""
         dtype, n, still = self.dtype, self.n, jnp.zeros(self.n, self.dtype)
         rows = jax.eval_shape(self.f, still).shape[0]
         infinite, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
@@ -183,7 +186,7 @@ class _Finder:
         )
 
     def is_unfinished(self, search: _SearchCarry) -> Bool[Array, ""]:
-        """Return True if another trial is needed."""
+        """Return True if another trial is needed: the root is not found or not polished, and trials are left."""
         polishing = (search.polished < POLISHING_STEPS) & (search.fitted < FITTING_STEPS)
         unfinished = jnp.where(search.best_gap > self.limit, search.attempt < self.attempts, polishing)
         return (search.rounds < self.most) & unfinished & ~self.is_exact(search)

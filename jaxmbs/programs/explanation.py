@@ -8,7 +8,7 @@ from jaxmbs.programs.tracing.program import Program
 
 
 def explain_programs(programs: dict[str, Program]) -> str:
-    """Return the kind of code that programs run as here, and which of them run as another kind and why.
+    """Return the kind of code that programs run as here, and why some of them run as another kind, as text.
 
     Args:
         programs: the programs by the names under which they are reported.

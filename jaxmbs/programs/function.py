@@ -20,7 +20,8 @@ from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.primitive import run
 from jaxmbs.programs.tracing.program import Program, checked_program
 
-# Number of argument shapes for which a function keeps its programs.
+# Number of different argument shapes for which a function keeps its program, or the reason why there is none; the
+# oldest go first.
 MAX_KEPT_SHAPES = 64
 
 
@@ -39,6 +40,7 @@ class ProgramFunction:
         self.trace_count = 0
 
     def __call__(self, *args, **kwargs):
+        """Run the program for these arguments, traced on the first call with such shapes, and return f's result."""
         (program, constants, used, out_tree), leaves = self._find((args, kwargs))
         needed = [x for x, is_used in zip(leaves, used, strict=True) if is_used]
         return jax.tree.unflatten(out_tree, run(program, *constants, *needed))
@@ -50,13 +52,11 @@ class ProgramFunction:
     def javascript(self, *args, name: str | None = None) -> str:
         """Return the program for arguments like these as the text of an ES module, for a page that computes without Python.
 
-        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also for a single
-        number; it
-        returns a list of `Float64Array`, one for each leaf of the result of `f`. A comment names them with their shapes;
-        truth values are
-        0 and 1. Values that `f` closes over are part of the text. All is computed in float64, whatever the type of the
-        arguments; integers
-        are exact up to 2⁵³. `ProgramError` is raised as in a call, and for an operation without a form in JavaScript.
+        It exports one function. Its arguments are the leaves of `args` as arrays of numbers, row by row, also for a
+        single number; it returns a list of `Float64Array`, one for each leaf of the result of `f`. A comment names them
+        with their shapes; truth values are 0 and 1. Values that `f` closes over are part of the text. All is computed
+        in float64, whatever the type of the arguments; integers are exact up to 2⁵³. `ProgramError` is raised as in a
+        call, and for an operation without a form in JavaScript.
 
         Args:
             args: arguments as in a call; only their shapes matter.
@@ -98,6 +98,7 @@ class ProgramFunction:
         out_tree = None
 
         def flat(*leaves):
+            """Return the leaves of f's result as arrays, and note its structure."""
             nonlocal out_tree
             args, kwargs = jax.tree.unflatten(tree, leaves)
             results, out_tree = jax.tree.flatten(self.f(*args, **kwargs))
@@ -130,7 +131,7 @@ def _arrays(leaves) -> list:
 
 
 def _labels(tree) -> list[str]:
-    """Return the path of each leaf, as in "[0]['crank']"; "the value" for a single one."""
+    """Return the place of each leaf of a tree as text, as in "[0]['crank']"; "the value" for a single leaf."""
     return [jax.tree_util.keystr(path) or "the value" for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
@@ -175,21 +176,16 @@ def _without_unused(closed, constants):
 def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
     """Return a function of small arrays compiled into straight-line code, one lane per sample of a batch.
 
-    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is called
-    like `f` and
-    works under every JAX transformation; its derivatives are straight-line programs too. Use it for the inner functions of
-    a
-    simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`), anything made of small arrays. If
-    a part of
-    `f` has no straight-line form, a call of the result raises `ProgramError`, a ValueError that names the part and its
-    line.
+    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and elementwise XLA elsewhere. The result is
+    called like `f` and works under every JAX transformation; its derivatives are straight-line programs too. Use it for
+    the inner functions of a simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`),
+    anything made of small arrays. If a part of `f` has no straight-line form, a call of the result raises
+    `ProgramError`, a ValueError that names the part and its line.
 
     Args:
         f: a function of pytrees of arrays, in jax.numpy. Loops need constant bounds; linear systems, norms, `where`,
-            indexing,
-            and derivatives by JAX are fine. Values that it closes over may be traced; those of NumPy arrays become part of
-            the
-            program.
+            indexing, and derivatives by JAX are fine. Values that it closes over may be traced; those of NumPy arrays
+            become part of the program.
         limit: largest number of scalar operations.
 
     Examples:
@@ -254,6 +250,7 @@ class ProgramWithFallback:
         return cls(partial(f, *static))
 
     def __call__(self, *args):
+        """Run the program, or array code for arguments for which there is none."""
         key, leaves = self.program.key((args, {}))
         refused = None
         if key not in self._refused:

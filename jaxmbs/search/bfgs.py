@@ -13,21 +13,23 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-# Armijo's condition: a step must lower the value by this fraction of the linear prediction. Nocedal & Wright, (3.6a).
+# A step is accepted if it lowers the value by at least this fraction of the linear prediction (Armijo's condition).
+# Nocedal & Wright, (3.6a).
 SUFFICIENT_DECREASE = 1e-4
-# Number of step lengths tried in a line search, each half of the one before.
+# Largest number of step lengths tried in a line search, each half of the one before. If all fail, the inverse Hessian
+# of the start is forgotten; if it was forgotten before, the start is `STUCK`.
 MAX_TRIAL_LENGTHS = 16
-# Values that differ by at most this many rounding errors count as equal.
+# Values of the objective that differ by at most this many rounding errors count as equal in the line search.
 EQUAL_VALUE_ROUNDINGS = 10
-# A step updates the inverse Hessian if yᵀs exceeds this fraction of ‖y‖ ‖s‖.
+# A step s with the change y of the gradient updates the inverse Hessian if yᵀs exceeds this fraction of ‖y‖ ‖s‖.
 MIN_CURVATURE = 1e-10
-# Largest change of an unknown in one step.
+# Largest change of an unknown in one step of BFGS, in free numbers (see `Variables`).
 MAX_STEP = 0.5
-# Knowledge of a start's inverse Hessian: none yet, H = I.
+# Flag of a start whose inverse Hessian has not been updated yet: H = I.
 FRESH = 0
-# Knowledge of a start's inverse Hessian: updated at least once.
+# Flag of a start whose inverse Hessian has been updated at least once.
 KNOWN = 1
-# The search of this start has ended: not even the steepest descent lowers the value by more than rounding.
+# Flag of a start whose search has ended: not even the steepest descent lowers the value by more than rounding.
 STUCK = 2
 
 
@@ -83,7 +85,7 @@ def step(
 
 
 def _pack_memory(inverse, known) -> np.ndarray:
-    """Return inverse Hessians (starts, n, n) and flags (starts,) as one row per start."""
+    """Return inverse Hessians (starts, n, n) and flags (starts,) in one array with a row per start."""
     return np.concatenate([inverse.reshape(len(known), -1), known[:, None].astype(inverse.dtype)], axis=1)
 
 

@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Marquardt's damping before the first step, relative to the squared columns of the Jacobian.
+# Marquardt's damping before the first step of `gauss_newton`, relative to the squared norms of the Jacobian's columns.
 START_DAMPING = 1e-3
-# Lower limit on Marquardt's damping.
+# Lower limit on Marquardt's damping in `gauss_newton`.
 MIN_DAMPING = 1e-15
-# Upper limit on Marquardt's damping.
+# Upper limit on Marquardt's damping in `gauss_newton`.
 MAX_DAMPING = 1e12
-# Factor on the damping after a step that lowers the cost.
+# Factor on Marquardt's damping in `gauss_newton` after a step that lowers the cost.
 DAMPING_DECREASE = 0.2
-# Factor on the damping after a step that does not lower the cost.
+# Factor on Marquardt's damping in `gauss_newton` after a step that does not lower the cost.
 DAMPING_INCREASE = 5.0
-# A start has converged when a step lowers its cost by less than this fraction …
+# A start of `gauss_newton` has converged when a step lowers its cost by less than this fraction.
 MIN_COST_DECREASE = 1e-12
-# … or when this many steps in a row do not lower it.
+# A start of `gauss_newton` has also converged when this many steps in a row do not lower its cost.
 MAX_FAILED_STEPS = 8
 # Lower limit on the norm of a Jacobian column, relative to the largest: it bounds the change of unknowns without effect.
 MIN_COLUMN_NORM = 1e-6

@@ -11,10 +11,10 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-# Largest distance of a random start from the given one without bounds, in units of the entry's size.
+# Largest distance of a random start's entry from the given one if it has no bounds, in units of the entry's size.
 START_SPREAD = 0.5
-# Distance by which a start on a bound is moved inside, as a fraction of the way between the bounds, or of the entry's size
-# if there is one bound. On the bound itself the change of variables has no slope.
+# Distance by which a start on a bound is moved inside, as a fraction of the width between its bounds, or of the entry's
+# size if there is one bound only. On the bound itself the change of variables has no slope.
 START_MARGIN = 1e-3
 
 
@@ -77,7 +77,7 @@ class Variables(NamedTuple):
         return cls(start, least, flat(high), logarithmic, size, ravel_pytree(tree)[1], given)
 
     def entries(self, u: Float[Array, " n"]) -> Float[Array, " n"]:
-        """Return the entries x of free numbers u."""
+        """Return the entries x (n,) of the design with free numbers u."""
         a, b, both, above, below = self._scaled_bounds()
         away = self.size * (jnp.sqrt(1 + u**2) - 1)
         y = jnp.where(above, a + away, jnp.where(below, b - away, self.size * u))
@@ -126,7 +126,7 @@ class Variables(NamedTuple):
         return self._log_scaled(np.asarray(self.entries(jnp.asarray(u)))) / width
 
     def _log_scaled(self, x: np.ndarray) -> np.ndarray:
-        """Return y, ln x or x."""
+        """Return y: ln x for the entries whose lower bound is positive, x for the others."""
         return np.where(self.logarithmic, np.log(np.where(self.logarithmic, x, 1)), x)
 
     def _scaled_bounds(self):
@@ -166,7 +166,7 @@ def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], defaul
             # A number, an array or None holds for the whole subtree.
             if jax.tree_util.treedef_is_leaf(jax.tree.structure(bound)):
                 break
-            bound = _inner(bound, key)
+            bound = _subtree_at(bound, key)
         try:
             value = np.broadcast_to(np.asarray(bound if jax.tree.leaves(bound) else default, float), leaf.shape)
         except (TypeError, ValueError) as error:
@@ -177,8 +177,8 @@ def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], defaul
     return out
 
 
-def _inner(tree: Any, key) -> Any:
-    """Return the subtree of bounds for a key of the design, or None."""
+def _subtree_at(tree: Any, key) -> Any:
+    """Return the subtree of a tree of bounds at a key of the design, or None if it has none."""
     if isinstance(tree, Mapping):
         return tree.get(key.key)
     if isinstance(key, jax.tree_util.GetAttrKey):

@@ -20,11 +20,12 @@ from jaxmbs.search.bounds import Variables
 from jaxmbs.search.multistart import Ranked, order_by_cost, rank_candidates
 from jaxmbs.search.phases import ProgressCallback, SearchOptions, SearchPhase, run_phases
 
-# Size of Adam's first step in free numbers: a fortieth of the way between two bounds, or a twentieth of an entry's size.
+# Size of Adam's first step in free numbers (see `Variables`): a fortieth of the width between two bounds, or a
+# twentieth of an entry's size.
 ADAM_FIRST_STEP = 0.05
-# Adam's steps between two reports.
+# Number of Adam's steps between two progress reports, at which the carry is also saved.
 ADAM_STEPS_PER_REPORT = 25
-# BFGS's steps between two reports.
+# Number of BFGS's steps between two progress reports, at which the carry is also saved.
 BFGS_STEPS_PER_REPORT = 10
 
 
@@ -169,6 +170,7 @@ class _BatchedObjective:
         self._samples = _over_devices(samples)
 
         def one_start(u, weighted_samples):
+            """Return (value, checks) at free numbers u, or their weighted mean over the samples."""
             if weighted_samples is None:
                 return function(variables.design(u))
             samples, weights = weighted_samples
@@ -178,6 +180,7 @@ class _BatchedObjective:
         self._evaluate = jax.jit(jax.vmap(jax.value_and_grad(one_start, has_aux=True), in_axes=(0, None)))
 
     def __call__(self, u: Float[np.ndarray, "starts n"]) -> EvaluatedStarts:
+        """Return values and gradients at u, and set `checks`."""
         rows = shard_over_devices(_pad_rows(u), everywhere=True) if self._samples is None else u
         results = gather(self._evaluate(rows, self._samples))
         (value, self.checks), gradient = jax.tree.map(lambda x: x[: len(u)], results)
@@ -193,6 +196,7 @@ class _Adam:
         self.batch = batch
 
         def propose(u, gradient, memory):
+            """Return the next point and memory of one start, without regard to its value."""
             # The arrays of the optimiser are kept as a row of numbers; the rest of its tree is the same for all starts.
             restored = ravel_pytree(optimiser.init(u))[1](memory)
             change, restored = optimiser.update(gradient, restored, u)
@@ -202,7 +206,7 @@ class _Adam:
         self.initial_memory = jax.jit(jax.vmap(lambda u: ravel_pytree(optimiser.init(u))[0]))
 
     def step(self, carry: DescentCarry) -> DescentCarry:
-        """Take one step."""
+        """Take one step of Adam from each start."""
         current = carry.current
         u, memory = self.propose(current.u, current.gradient, carry.memory)
         trial = self.batch(np.asarray(u))
@@ -216,7 +220,7 @@ class _Adam:
 
 
 def _update(carry: DescentCarry, current: EvaluatedStarts, memory) -> DescentCarry:
-    """Return the carry with new current points, and with the best ones so far."""
+    """Return the carry with new current points and memory; best points are replaced where the value has fallen."""
     better = current.value < carry.best_value
     best_u = np.where(better[:, None], current.u, carry.best_u)
     return DescentCarry(current, best_u, np.where(better, current.value, carry.best_value), memory)
@@ -226,6 +230,7 @@ def _repeat(step: Callable[[DescentCarry], DescentCarry]) -> Callable[[DescentCa
     """Return the function (carry, count) ↦ carry `count` steps later."""
 
     def advance(carry, count):
+        """Return the carry after `count` steps."""
         for _ in range(count):
             carry = step(carry)
         return carry
@@ -234,7 +239,7 @@ def _repeat(step: Callable[[DescentCarry], DescentCarry]) -> Callable[[DescentCa
 
 
 def _over_devices(samples: Any) -> Any:
-    """Return (samples, weights) distributed over all devices, the weights being those of the mean; or None."""
+    """Return (samples, weights) distributed over all devices, the weights being 1/N, or 0 for padding; or None."""
     if samples is None:
         return None
     shapes = [np.shape(x) for x in jax.tree.leaves(samples)]
@@ -258,6 +263,7 @@ def _with_checks(objective: Callable) -> Callable:
         raise ValueError(f"objective must be a function of a design, got {objective!r}")
 
     def function(*args):
+        """Return (value, checks), with {} for an objective that returns its value alone."""
         result = objective(*args)
         value, checks = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
         if not isinstance(checks, dict):
@@ -287,6 +293,7 @@ def _candidates(batch: _BatchedObjective, variables: Variables, carry: DescentCa
     for k in order_by_cost(last.value):
 
         def check(k=k):
+            """Return the `Design` of start k and True: every design passes."""
             own = jax.tree.map(lambda x: _plain(x[k]), checks)
             own["slope"] = float(np.abs(last.gradient[k]).max(initial=0))
             return Design(variables.result(last.u[k]), float(last.value[k]), own), True

@@ -16,17 +16,18 @@ from jaxtyping import Array, Float
 
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 
-# Marquardt's damping before the first step, relative to the diagonal of the normal matrix.
+# Marquardt's damping before the first step of `levenberg_marquardt`, relative to the diagonal of the normal matrix.
 START_DAMPING = 1e-2
-# Lower limit on Marquardt's damping.
+# Lower limit on Marquardt's damping in `levenberg_marquardt`.
 MIN_DAMPING = 1e-12
-# Upper limit on Marquardt's damping.
+# Upper limit on Marquardt's damping in `levenberg_marquardt`.
 MAX_DAMPING = 1e8
-# Factor on the damping after a step that lowers the cost.
+# Factor on Marquardt's damping in `levenberg_marquardt` after a step that lowers the cost.
 DAMPING_DECREASE = 1 / 3
-# Factor on the damping after a step that does not lower the cost.
+# Factor on Marquardt's damping in `levenberg_marquardt` after a step that does not lower the cost.
 DAMPING_INCREASE = 4.0
-# Added to the diagonal, relative to its largest entry, so that unknowns without effect leave the matrix regular.
+# Added to the diagonal of the normal matrix, relative to its largest entry, so that unknowns without effect leave the
+# matrix regular.
 DIAGONAL_SHIFT = 1e-12
 
 
@@ -95,6 +96,7 @@ def levenberg_marquardt(
         rows, block_data = prior(shared), data_of(shared)
 
         def add(total, block):
+            """Add the squared residual of a block to the sum; return also the values that it hands on."""
             r, handed_on = residual(shared, *block)
             return total + r @ r, handed_on
 
@@ -102,6 +104,7 @@ def levenberg_marquardt(
         return cost, handed_on, block_data if callable(data) else ()
 
     def step(carry, _):
+        """Take one damped step, or reject it; carry: shared, own, carried, block data, damping, cost."""
         shared, own, carried, current_data, mu, cost = carry
         blocks = own, carried, current_data if callable(data) else data
         matrix, gradient, (mixed, slope, inverse) = _normal_equations(residual, prior, shared, blocks, mu, derivative)
@@ -138,9 +141,11 @@ def _normal_equations(residual: Callable, prior: Callable, shared, blocks, mu, d
     start = by_shared.T @ by_shared, by_shared.T @ rows, jnp.zeros((n, n)), jnp.zeros(n)
 
     def block_residual(shared, own, carried, data):
+        """Return the residual of a block without the values that it hands on."""
         return residual(shared, own, carried, data)[0]
 
     def add(sums, block):
+        """Add the terms of a block, its own unknown eliminated, to the sums of the normal equations."""
         matrix, gradient, eliminated, shift = sums
         r = block_residual(shared, *block)
         by_shared, by_own = derivative(block_residual, (0, 1))(shared, *block)

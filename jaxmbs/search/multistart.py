@@ -17,19 +17,22 @@ from jaxmbs.search.least_squares import START_DAMPING, levenberg_marquardt
 from jaxmbs.search.phases import SearchOptions, SearchPhase, run_phases
 
 S = TypeVar("S")
-# Designs whose features differ by no more than this count as the same.
+# Designs whose features differ by at most this count as the same, and only the better one is kept. The unit is that of
+# the features.
 SAME_DESIGN = 1e-3
-# Largest number of candidates checked per result asked for, since candidates that fail are replaced by the next.
+# Largest number of candidates checked per result asked for; candidates that fail their checks are replaced by the next.
 MAX_CANDIDATES_PER_RESULT = 4
-# Default number of steps between two reports.
+# Default number of steps between two progress reports of `descend`.
 STEPS_PER_REPORT = 25
-# Weight of a violated bound in the first phase, in units of the errors.
+# Weight of a violated bound, in units of the errors: in the first phase of `penalty_phases`, and in all phases of searches
+# that do not raise it.
 PENALTY_START = 10.0
-# Factor on that weight from each phase of the best starts to the next.
+# Factor on the penalty weight from each phase of the best starts to the next; the first has `PENALTY_START`.
 PENALTY_GROWTH = 10.0
-# Steps of all starts under the first penalty.
+# Number of steps of all starts, in the first phase of `penalty_phases`, with `PENALTY_START`.
 STEPS_ALL_STARTS = 100
-# Steps of the best starts under each further penalty, which begins at `PENALTY_START` again.
+# Number of steps of the best starts in each later phase of `penalty_phases`; the penalty begins at `PENALTY_START`
+# again.
 STEPS_BEST_STARTS = (300, 100, 100)
 
 
@@ -50,7 +53,7 @@ class Ranked(Generic[S]):
 
     @property
     def best(self) -> S:
-        """The first of all."""
+        """The first of `all`: the best solution."""
         return self.all[0]
 
 
@@ -158,6 +161,7 @@ def step_function(problem: LeastSquaresProblem, inputs) -> Callable[[MultistartC
     """Return the function (carry, steps) ↦ carry of a problem, as `SearchPhase` takes it."""
 
     def advance(carry: MultistartCarry, steps: int) -> MultistartCarry:
+        """Return the carry of all starts after these steps, computed on all devices."""
         shared, own, carried, _, damping, data = carry
         rows = shard_over_devices((shared, own, carried, damping, data), everywhere=True)
         result = _compiled_steps(problem, steps)(*rows, inputs)
@@ -172,6 +176,7 @@ def _selection(count: int | None) -> Callable[[MultistartCarry], MultistartCarry
     """Return a function that picks the starts with the least costs and resets their damping; None keeps all of them."""
 
     def select(carry: MultistartCarry) -> MultistartCarry:
+        """Return the carry of the chosen starts, the least cost first, with the damping reset."""
         rows = slice(None) if count is None else np.argsort(finite_costs(carry.cost), kind="stable")[:count]
         carry = jax.tree.map(lambda x: x[rows], carry)
         return carry._replace(damping=np.full(len(carry.cost), START_DAMPING))
@@ -184,6 +189,7 @@ def _compiled_steps(problem: LeastSquaresProblem, steps: int):
     """Return the compiled function (shared, own, carried, damping, data, inputs) ↦ `LeastSquaresResult` of all starts."""
 
     def one_start(shared, own, carried, damping, data, inputs):
+        """Return the `LeastSquaresResult` of one start."""
         residual, prior, blocks = problem.residual_functions(data, inputs)
         block_shapes = jax.eval_shape(blocks, shared) if callable(blocks) else blocks
         own = own if own.shape[1] else jnp.zeros((len(jax.tree.leaves(block_shapes)[0]), 0))
@@ -205,7 +211,7 @@ def order_by_cost(cost, *ties) -> np.ndarray:
 
 
 class DistinctDesigns:
-    """Feature vectors of different designs."""
+    """Feature vectors of the designs found so far that differ from each other."""
 
     def __init__(self) -> None:
         self.features: np.ndarray | None = None

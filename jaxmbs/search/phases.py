@@ -132,7 +132,7 @@ def fingerprint(task: Any) -> str:
 
 
 def rounded_text(values) -> str:
-    """Return numbers to five digits, the same on every machine: they identify the function that gave them."""
+    """Return numbers as text with five digits, the same on every machine, to identify the function they come from."""
     return " ".join(f"{x:.5g}" for x in np.round(np.ravel(np.asarray(values, float)), 9) + 0.0)
 
 
@@ -146,7 +146,7 @@ def _save_carry(path: Path, task_hash: str, done: tuple[int, int], carry: Any) -
 
 
 def _load_carry(path: Path, task_hash: str, structure) -> tuple[int, int, Any]:
-    """Return the number of the phase, its steps done, and the carry from a file."""
+    """Return the number of the phase, its steps done, and the carry, from a file saved for the task with this hash."""
     try:
         with np.load(path, allow_pickle=False) as file:
             head = json.loads(str(file["head"]))
@@ -160,7 +160,7 @@ def _load_carry(path: Path, task_hash: str, structure) -> tuple[int, int, Any]:
 
 
 def positive_integer(name: str, value) -> int:
-    """Return a number of things, at least one; `name` is that of the argument, for errors."""
+    """Return an argument that is a number of things, an integer of at least one; `name` is for the error."""
     if isinstance(value, bool) or int(value) != value or value < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
     return int(value)

@@ -25,8 +25,8 @@ from jaxmbs.system.trajectory import Trajectory
 
 # Key of quantities of the whole mechanism, in the place of the name of a driver or joint.
 WHOLE_MECHANISM = ""
-# Cost of a design that cannot complete the cycle, times the fraction of the cycle that it misses. Designs that work cost
-# about 1.
+# Cost of a design that cannot complete the cycle, times the fraction of the cycle that it misses. Designs that work
+# cost about 1.
 FAILED_CYCLE_COST = 1e6
 # A quantity below this fraction of the largest one is rounding error, so nothing can be minimised relative to it.
 MIN_RELATIVE_QUANTITY = 1e-12
@@ -131,6 +131,7 @@ def balance(
     weights = _weights(minimise, before)
 
     def objective(design):
+        """Return the cost of a design and its checks."""
         mech = build(design)
         motion = motion_of(design, mech)
         loads, reached, singularity, now = evaluate(mech, motion)
@@ -189,13 +190,13 @@ def _check_motion(motion: Trajectory, reached: np.ndarray) -> None:
 
 
 def _zero_unless(reached, loads: CycleLoads) -> CycleLoads:
-    """Return the loads with zeros at times that were not reached."""
+    """Return the loads with zeros at the times that the mask `reached` leaves out."""
     keep = lambda x: jnp.where(reached.reshape(reached.shape + (1,) * (x.ndim - 1)), x, jnp.zeros_like(x))
     return jax.tree.map(keep, loads)
 
 
 def _quantities(mech: Mechanism, loads: CycleLoads, sharpness: float, closed: bool) -> dict[str, dict[str, Array]]:
-    """Return all quantities that can be minimised: kind ↦ name of the driver or joint ↦ value."""
+    """Return all quantities that `balance` can minimise: kind ↦ name of the driver or joint ↦ value."""
     highest = partial(peak, sharpness=sharpness)
     efforts: dict[str, Callable] = {"torque_ripple": ripple, "torque_rms": rms, "torque_peak": highest}
     quantities = {
@@ -209,12 +210,12 @@ def _quantities(mech: Mechanism, loads: CycleLoads, sharpness: float, closed: bo
 
 
 def _for_users(quantities: dict[str, dict[str, Array]]) -> dict[str, Any]:
-    """Return quantities for users: those of the whole mechanism as numbers instead of mappings."""
+    """Return the quantities by kind; those of the whole mechanism are numbers, not mappings with the key ""."""
     return {key: values.get(WHOLE_MECHANISM, values) for key, values in quantities.items()}
 
 
 def _weights(minimise: Mapping[str, Any], before: dict[str, dict[str, Array]]) -> dict[tuple[str, str], float]:
-    """Return the weights that are not zero, by (kind, name) of the quantity."""
+    """Return the weights that are not zero, by (kind, name of the driver or joint) of the quantity."""
     if not isinstance(minimise, Mapping):
         raise ValueError(f"minimise must be a mapping of names to weights, got {minimise!r}")
     weights = {}

@@ -24,15 +24,16 @@ from jaxmbs.search import (
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.closing import close_loops
 
-# Number of best starts that continue to the end of the search.
+# Number of best starts of `fit` that continue to the end of the search, after the first phase.
 BEST_STARTS = 128
-# Number of attempts to close the guess, of `closing.NEWTON_STEPS` steps each.
+# Number of attempts to close a start's configuration at time 0, of `closing.NEWTON_STEPS` steps each.
 CLOSING_ATTEMPTS = 10
-# Number of intervals of the period at which the motions of the starts are computed.
+# Number of equal intervals of the period at whose ends the motions of random designs are computed in `fit`.
 GRID_INTERVALS = 48
-# Number of times of the period at which a mechanism must assemble during the search, besides those of the targets.
+# Number of times of the period, besides those of the targets, at which a mechanism must assemble during the search of
+# `fit`.
 ASSEMBLY_CHECKS = 16
-# Largest change of the measure over a period if the motion is cyclic, in units of the targets' spread.
+# A motion is cyclic if the measure changes by at most this over a period, in units of the targets' spread.
 MAX_CYCLE_GAP = 1e-6
 
 
@@ -105,12 +106,14 @@ class BuilderProblem(LeastSquaresProblem):
         return isinstance(other, BuilderProblem) and self._identity() == other._identity()
 
     def residual_functions(self, data, inputs):
+        """Return the residual of a target or checked time, the residual of `require`, and the blocks' data."""
         n, count, free_times = self.design_size, self.target_count, self.target_times is None
         targets, penalty = inputs
         weight = jnp.concatenate([jnp.ones(count), jnp.zeros(ASSEMBLY_CHECKS)])
         all_targets = jnp.concatenate([targets, jnp.zeros((ASSEMBLY_CHECKS, targets.shape[1]))])
 
         def residual(shared, own, q, block):
+            """Return measure − target, loop gap and singularity of one block, and its closed configuration."""
             target, t, weight = block
             if free_times:
                 t = t + weight * own[0] * self.period
@@ -129,6 +132,7 @@ class BuilderProblem(LeastSquaresProblem):
             return jnp.concatenate(rows), q
 
         def prior(shared):
+            """Return the penalties of values of `require` that are negative or barely positive."""
             if self.require is None:
                 return 0 * shared[:1]
             values = self.requirement_values(self.variables.design(shared[:n]))
@@ -147,11 +151,13 @@ def _motions(problem: BuilderProblem, guess, times) -> Callable:
     """
 
     def one_start(u, times):
+        """Return the configurations (G, n) and measures (G, d) of one design at the times."""
         design = problem.variables.design(u)
         mech = problem.build(design)
         start = mech.coordinates(guess(design) if callable(guess) else guess)
 
         def step(q, t):
+            """Close the loops at time t near the configuration q of the time before; return the result twice."""
             q = close_loops(mech, q, t, problem.length, problem.least_singular_value)[0]
             return q, q
 
@@ -170,7 +176,7 @@ def search_designs(problem: BuilderProblem, targets, guess, options: SearchOptio
 
 
 def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) -> MultistartCarry:
-    """Return random designs, each with those configurations of its own motion that fit the targets best."""
+    """Return random designs, each with the configurations of its own motion that are nearest to the targets."""
     count = problem.target_count
     u = np.asarray(problem.variables.starts(rng, starts))
     grid = np.linspace(0, problem.period, GRID_INTERVALS + 1)

@@ -38,11 +38,13 @@ from jaxmbs.system.marks import gears_without_marks, with_marks
 from jaxmbs.system.mechanism import Mechanism
 
 F = TypeVar("F", bound=Callable)
-# Largest difference between the measure in the search and in the motion of the result, in units of the targets' spread.
+# A result of `fit` counts as assembled if the measure in its followed motion differs from that in the search by at most
+# this, in units of the targets' spread.
 MAX_MEASURE_DIFFERENCE = 1e-6
 # Number of good designs sought per result if targets should be met in their order, because some may not be.
 CANDIDATES_PER_ORDERED_RESULT = 3
-# Arguments that only deprecated calls with a builder have, see `forwards_builders`.
+# Arguments of `path`, `function` and `motion` that are allowed only in deprecated calls with a builder, see
+# `forwards_builders`.
 DEPRECATED_BUILDER_ARGUMENTS = ("design", "point", "output", "body", "guess", "times", "cyclic")
 
 
@@ -215,7 +217,7 @@ def fit(
 
 
 def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
-    """Return a builder whose gears have the marks that touch in the guess; the same one if all marks are known."""
+    """Return a builder whose gears have the marks that touch in the guess; `build` itself if all marks are known."""
     mech = build(design)
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that returns a Mechanism, but it returns {type(mech).__name__}")
@@ -225,7 +227,7 @@ def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
 
 
 def _inspect(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
-    """Return the shape of the measure, the size of the mechanism in the guess, and a text that identifies the mechanism."""
+    """Return shape of the measure, size of the mechanism in the guess, and a text that identifies the mechanism."""
     mech = build(design)
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
@@ -246,6 +248,7 @@ def _candidates(problem: BuilderProblem, carry: MultistartCarry, targets):
         if np.all(np.asarray(problem.requirement_values(problem.variables.result(u))) >= 0):
 
             def check(k=k):
+                """Return the solution of start k, and True if it can be assembled at all times."""
                 solution = _solution(problem, jax.tree.map(lambda x: x[k], carry), targets)
                 return solution, solution.checks["assembled"]
 
@@ -293,7 +296,7 @@ def _solution(problem: BuilderProblem, start: MultistartCarry, targets) -> Fitte
 
 
 def passes_in_order(times, cyclic: bool = True) -> bool:
-    """Return True if times in periods change in one sense; if cyclic, by less than a period in all."""
+    """Return True if times in periods only grow or only fall; if cyclic, by less than a period in all."""
     steps = np.diff(np.asarray(times))
     if not cyclic:
         return bool(np.all(steps > 0) or np.all(steps < 0))
@@ -301,7 +304,7 @@ def passes_in_order(times, cyclic: bool = True) -> bool:
 
 
 def _check_grid(target_times, period: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return times of the whole motion, those of the targets among them, and the rows of the targets."""
+    """Return times from 0 to the period that include those of the targets, and the indices of the latter."""
     grid = common.times_including(target_times / period) * period
     return grid, np.searchsorted(grid, target_times / period * period)
 
@@ -324,8 +327,11 @@ def forwards_builders(fit_builder: Callable, instead: str) -> Callable[[F], F]:
     """
 
     def decorate(search: F) -> F:
+        """Return the search function with the deprecated calls forwarded to `fit_builder`."""
+
         @wraps(search)
         def search_or_forward(*args, mechanism="four-bar", **options):
+            """Forward a call with a builder as `mechanism`; pass any other call to the search."""
             if callable(mechanism):
                 old = f"a builder as mechanism of synthesis.{search.__name__}"
                 warnings.warn(f"{old} is deprecated: write synthesis.{instead}", DeprecationWarning, stacklevel=2)

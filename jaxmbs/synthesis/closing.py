@@ -12,17 +12,18 @@ from jaxmbs.numerics.scaling import Units
 from jaxmbs.system.equations import residuals
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of Newton steps from the previous configuration.
+# Number of Newton steps by which `close_loops` closes the loops from the configuration that it is given.
 NEWTON_STEPS = 3
-# Largest change of a coordinate in one step, in radians and lengths of the mechanism.
+# Largest change of a coordinate in one Newton step of `close_loops`, in radians and lengths of the mechanism.
 MAX_STEP = 0.3
-# Added to the diagonal of the normal matrix of Φ_q, relative to its largest entry. Near a singular configuration, where a
-# loop just fails to close, the step then leads to the nearest configuration instead of a far one.
+# Added by `close_loops` to the diagonal of the normal matrix of Φ_q, relative to its largest entry. Near a singular
+# configuration, where a loop just fails to close, the step then leads to the nearest configuration instead of a far
+# one.
 DIAGONAL_SHIFT = 1e-9
 
 
 def scaled_jacobian(phi_q, units: Units):
-    """Return Φ_q with coordinates and rows in their units, and the units of the rows."""
+    """Return Φ_q with columns in units of the coordinates and each row divided by its unit, and these row units."""
     rows = units.rows(phi_q)
     return phi_q * units.vector[None, :] / rows[:, None], rows
 
@@ -53,6 +54,7 @@ def close_loops(mech: Mechanism, q, t, length: float, min_singular_value: float)
     unit = units.vector
 
     def linearise(q):
+        """Return the scaled Φ_q, the units of its rows, and the factors of its damped normal matrix."""
         matrix, rows = scaled_jacobian(jacobian(still, layout, q, still_t), units)
         normal = matrix.T @ matrix
         small = max(DIAGONAL_SHIFT, 10 * float(jnp.finfo(q.dtype).eps)) * jnp.max(jnp.diagonal(normal))

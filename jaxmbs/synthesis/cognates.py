@@ -15,7 +15,8 @@ from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.synthesis.linkages.four_bar import FourBar
 from jaxmbs.system.mechanism import Mechanism
 
-# Smallest distance of the point from a pin of the coupler, in coupler lengths: at a pin there are no cognates.
+# Smallest distance of the coupler point from a pin of the coupler, in coupler lengths. At a pin there are no cognates:
+# `cognates` raises ValueError.
 MIN_DISTANCE_FROM_PIN = 1e-12
 
 
@@ -118,6 +119,7 @@ def cognates(design: dict[str, Any]) -> tuple[Cognate, Cognate]:
     vector = lambda z: xp.stack([z.real, z.imag])
 
     def design_of(lengths, scale, point, turn, pivot):
+        """Return the design of a four-bar with these lengths times `scale`, turned by a complex number `turn`."""
         sizes = {name: scale * length for name, length in zip(FourBar.lengths, lengths, strict=True)}
         return {**sizes, "point": vector(point), "angle": design["angle"] + xp.angle(turn), "pivot": pivot}
 
@@ -127,6 +129,6 @@ def cognates(design: dict[str, Any]) -> tuple[Cognate, Cognate]:
 
 
 def _arrays(design, *more) -> Any:
-    """Return numpy if all values are known, because it computes in double precision, else jax.numpy."""
+    """Return the module numpy, which has double precision, if all values are known; else jax.numpy."""
     leaves = [*(design[name] for name in FourBar.entries), *more]
     return np if all(is_concrete(x) for x in leaves) else jnp

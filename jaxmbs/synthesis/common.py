@@ -12,9 +12,11 @@ from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of times at which a found mechanism is checked, the same for all so that they share a compiled program.
+# Number of times at which the motion of a found mechanism is checked, the same for all so that they share a compiled
+# program.
 CHECK_TIMES = 73
-# Distance inside a bound at which its penalty begins, as a fraction of the width between the bounds, at most 1.
+# Distance inside a bound at which the penalty for violating it begins, as a fraction of the width between the bounds,
+# at most 1.
 BOUND_MARGIN = 1e-3
 
 
@@ -63,7 +65,7 @@ def check_transmission_angle(degrees) -> None:
 
 
 def spread_of(places: np.ndarray) -> float:
-    """Return the root mean square distance of places (T, d) from their centre."""
+    """Return the root mean square distance of places (T, d) from their centre, the unit of many searches."""
     return float(np.sqrt(((places - places.mean(axis=0)) ** 2).sum(axis=1).mean()))
 
 
@@ -81,7 +83,7 @@ def box_corners(name: str, box, centre, spread) -> np.ndarray:
 def flat_bounds(
     name: str, bounds: Mapping[str, Any] | float | None, shapes: Mapping[str, tuple], default, unbounded=()
 ):
-    """Return the bounds of all numbers of a flat design.
+    """Return the bounds of all numbers of a flat design: its entries one after the other in one vector.
 
     Args:
         name: of the argument.
@@ -138,7 +140,7 @@ def follow_motion(mech: Mechanism, times: np.ndarray, guess) -> np.ndarray | Non
 
 
 def guess_of(mech: Mechanism, q) -> dict[str, tuple]:
-    """Return a configuration as a guess: the coordinates of each body and element by name."""
+    """Return a configuration q as a guess: the coordinates of each body and element by name."""
     slices = {**mech.layout.body_slices, **mech.layout.extra_slices}
     return {name: tuple(np.asarray(q)[part].tolist()) for name, part in slices.items()}
 
@@ -150,12 +152,12 @@ def point_positions(poses: np.ndarray, point) -> np.ndarray:
 
 
 def near_zero() -> float:
-    """Return the largest error that counts as zero in numbers of size 1: the square root of their rounding error."""
+    """Return the largest error that counts as zero in numbers of size 1: √ε of the present precision."""
     return float(np.sqrt(jnp.finfo(jnp.result_type(float)).eps))
 
 
 def wrap_angle(angle):
-    """Return the same angle between −π and π."""
+    """Return the same angle between −π and π, in radians."""
     return np.arctan2(np.sin(angle), np.cos(angle))
 
 
@@ -166,5 +168,5 @@ def is_grashof(lengths) -> bool:
 
 
 def smallest_angle_deg(cosines) -> float:
-    """Return the smallest angle in degrees between links from the cosines of these angles; 0 if links do not reach."""
+    """Return the smallest angle between links, in degrees, from cosines of such angles; 0 if links do not reach."""
     return float(np.rad2deg(np.arccos(min(np.abs(np.asarray(cosines)).max(), 1.0))))

@@ -22,27 +22,29 @@ from jaxmbs.synthesis.linkages.topologies import linkage_of_wiring, random_wirin
 from jaxmbs.synthesis.shapes import COMPARED_POINTS, curve_points, resample
 from jaxmbs.system.mechanism import Mechanism
 
-# Largest number of dyads for which all topologies are searched; one less if there are sliders.
+# Largest number of dyads for which `curve` searches all topologies, one less if there are sliders; with more dyads it
+# takes `RANDOM_TOPOLOGIES`.
 MAX_LISTED_DYADS = 3
-# Number of random topologies for each larger number of dyads.
+# Number of random topologies that `curve` searches for each number of dyads beyond `MAX_LISTED_DYADS`.
 RANDOM_TOPOLOGIES = 400
-# Upper limit on the argument `links`.
+# Upper limit on the argument `links` of `curve`; a larger one raises ValueError.
 MAX_LINKS = 19
-# Default of the argument `links`.
+# Default of the argument `links` of `curve`, the largest number of moving links.
 DEFAULT_LINKS = 7
-# Lower limit on the transmission angle, in degrees, because angles are checked at samples only.
+# Lower limit on the transmission angle of linkages for `curve`, in degrees, whatever the user allows: angles are
+# checked at samples only.
 MIN_ANGLE_DEG = 2.0
-# Default upper bound on the longest distance in a linkage, divided by its shortest link.
+# Default of the argument `ratio` of `curve`: the longest distance in a linkage divided by its shortest link.
 MAX_RATIO = 30.0
-# Default number of starts for dyadic linkages.
+# Default of the argument `starts` of `curve` for linkages of dyads.
 DYADIC_STARTS = 4096
-# Default number of starts for a mechanism of your own.
+# Default of the argument `starts` of `curve` for a mechanism of your own (`build`).
 BUILDER_STARTS = 2048
-# Arguments that only a mechanism of your own has.
+# Arguments of `curve` that are allowed only with `build`, a mechanism of your own.
 BUILDER_ARGUMENTS = ("design", "point", "guess", "lower", "upper", "require", "least_singular_value")
-# Arguments of the search for a mechanism of your own.
+# Arguments of `curve` that apply with and without `build`, and are handed on to the search.
 SEARCH_ARGUMENTS = ("starts", "seed", "keep", "progress", "resume")
-# Names for the argument `free`.
+# Allowed entries of the argument `free` of `curve`, in the order in which the search stores them.
 FREE = ("scale", "rotation", "translation", "reflection")
 
 
@@ -159,7 +161,7 @@ def curve(
 
 
 def _builder_curve(targets, closed, build, design, point, options: dict[str, Any]) -> Front:
-    """Return the results for a mechanism of the user's own."""
+    """Return the results of `curve` for a mechanism of the user's own, the builder `build`."""
     for name in options:
         if name not in (*BUILDER_ARGUMENTS, *SEARCH_ARGUMENTS):
             raise ValueError(f"{name} cannot be given with `build`; its drivers make one cycle in a unit of time")
@@ -206,7 +208,7 @@ def _free(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def _topologies(mechanism, links: int, kinds: tuple[str, ...], seed: int):
-    """Return number of dyads ↦ kinds of the dyads ↦ bodies (n, K, 2) of n topologies."""
+    """Return a mapping: number of dyads ↦ kinds of the dyads ↦ bodies (n, K, 2) of n topologies with these kinds."""
     if isinstance(links, bool) or not isinstance(links, int) or not 3 <= links <= MAX_LINKS:
         raise ValueError(f"links must be a whole number from 3 to {MAX_LINKS}, got {links!r}")
     shapes: dict[int, dict[tuple[str, ...], list]] = {}

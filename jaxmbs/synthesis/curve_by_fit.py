@@ -16,16 +16,16 @@ from jaxmbs.synthesis.builders import Fitted, fit, passes_in_order
 from jaxmbs.synthesis.curve_results import CHECK_STEPS, CurveSolution, similarity_parts
 from jaxmbs.synthesis.shapes import curve_distances, distances_from, resample
 
-# Number of targets that represent the curve in `fit`.
+# Number of places along the wanted curve that `fit` gets as targets.
 TARGETS = 40
-# Number of points of each curve during the descent by the whole curve.
+# Number of points of the wanted and of the drawn curve in the descent after `fit`, by the distance of the whole curves.
 DESCENT_POINTS = 90
-# Steps of that descent, as of `minimise`.
+# Steps of the descent after `fit`, (of Adam, of BFGS), as of `minimise`.
 DESCENT_STEPS = (60, 60)
 
 
 def fit_curve(points: np.ndarray, closed: bool, build, design, point, options: dict[str, Any]) -> list[CurveSolution]:
-    """Return solutions in no order.
+    """Return solutions, sorted by nothing: the designs that `fit` finds, each after one more descent.
 
     `fit` passes places along the curve, but may go beyond them. So each of its designs descends once more, by the mean
     squared distances of the whole drawn curve from the wanted one and of the wanted one from the drawn one.
@@ -54,6 +54,7 @@ def _descend(one: Fitted, build, traced: measures.PointMeasure, points, closed: 
     start = _follow(one.mechanism, np.concatenate([_lead_in_times(times), times[:1]]), one.guess).q[-1]
 
     def objective(design):
+        """Return the mean squared distances drawn to wanted and wanted to drawn, in units of the curve's size."""
         mech = build(design)
         motion = kinematics(mech, times, start)
         drawn = jax.vmap(lambda q: traced(design, mech, q))(motion.q)
@@ -75,12 +76,12 @@ def _lead_in_times(times: np.ndarray) -> np.ndarray:
 
 
 def _follow(mech, times: np.ndarray, guess):
-    """Return the motion at these times."""
+    """Return the motion of a mechanism at these times, which begin where it can be assembled."""
     return jax.jit(kinematics)(mech, jnp.asarray(times), guess)
 
 
 def _measure(one: Fitted, points: np.ndarray, closed: bool) -> CurveSolution:
-    """Return the solution with the whole curve that a mechanism draws."""
+    """Return the `CurveSolution` of a fitted mechanism, with the whole curve that it draws."""
     assert one.point is not None
     times = _times(one.times, closed)
     before = _lead_in_times(times)

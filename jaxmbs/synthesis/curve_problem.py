@@ -15,7 +15,7 @@ from jaxmbs.synthesis import common
 from jaxmbs.synthesis.drawing import TINY, Chains, RowLayout, point_cosines_and_pins
 from jaxmbs.synthesis.linkages.dyads import RPR, RRP, RRR
 
-# Smallest rotation of the crank while an open curve is drawn, in turns; the largest is a whole turn.
+# Smallest angle by which the crank turns while an open curve is drawn, in turns; the largest is 1.
 MIN_CRANK_TURNS = 0.05
 
 
@@ -57,11 +57,13 @@ class CurveGeneration(LeastSquaresProblem):
     reverse: ClassVar[bool] = True
 
     def residual_functions(self, data, inputs):
+        """Return the residual of a block, that of the bounds, and the function row ↦ blocks."""
         layout, chain = self.layout, Chains(*data)
         curve, limits, penalty = inputs
         parts = np.arange(self.points) / (self.points if layout.closed else self.points - 1)
 
         def residual(u, own, carried, block):
+            """Return the two gaps of a block and penalties for links that hardly reach or leave the box."""
             (part, nearest_wanted, weight), (nearest_part, wanted) = block
             drawn, cosines, pins = point_cosines_and_pins(layout, u, chain, layout.angle(u, part))
             nearest_drawn, *_ = point_cosines_and_pins(layout, u, chain, layout.angle(u, nearest_part))
@@ -81,7 +83,7 @@ class CurveGeneration(LeastSquaresProblem):
         return residual, prior, partial(_blocks, layout, chain, parts, curve)
 
     def _bound_penalties(self, chain: Chains, limits: LinkageLimits, penalty, u):
-        """Return the rows of violated bounds, which belong to no point."""
+        """Return the penalties of violated bounds on the whole linkage, which belong to no point of the curve."""
         layout = self.layout
         pivot, numbers, _ = layout.parts(u)
         rows = [jnp.zeros(1)]
@@ -111,13 +113,13 @@ def _move_with_curve(layout: RowLayout, u, chain: Chains, limits: LinkageLimits,
 
 
 def _outside(box, places):
-    """Return by how much places (n, 2) are outside a box in each direction, negative inside."""
+    """Return the distances (n, …) of places (n, 2) outside a box beyond each side, negative inside."""
     low, high = (jnp.broadcast_to(corner, places.shape) for corner in box)
     return jnp.maximum(places - high, low - places)
 
 
 def _gap_length(gap):
-    """Return the length of a gap vector, whose direction counts as constant where it is differentiated."""
+    """Return the length of a gap vector; its derivative treats the direction of the gap as constant."""
     constant = jax.lax.stop_gradient(gap)
     return gap @ (constant / jnp.sqrt(constant @ constant + TINY))
 
@@ -132,6 +134,7 @@ def _blocks(layout: RowLayout, chain: Chains, parts, curve, u):
     drawn = jax.lax.map(lambda part: point_cosines_and_pins(layout, u, chain, layout.angle(u, part))[0], parts)
 
     def length(before, point):
+        """Return the point, to be the next `before`, and the square root of its squared gap to the one before."""
         gap = point - before
         return point, jnp.sqrt(gap @ gap + TINY)
 
@@ -160,7 +163,10 @@ def _nearest_on_polyline(points, line, closed: bool):
     count = len(line) - (not closed)
 
     def nearest(p):
+        """Return the nearest place to p, its part of the polyline, and the vector of its segment."""
+
         def step(carry, b):
+            """Compare the best place so far with the nearest one on the segment from a to b."""
             a, number, square, *best = carry
             v = b - a
             t = jnp.clip((p - a) @ v / (v @ v + TINY), 0, 1)

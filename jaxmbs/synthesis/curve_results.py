@@ -21,11 +21,14 @@ from jaxmbs.synthesis.shapes import curve_distances, distances_from
 from jaxmbs.system.equations import constraints
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of steps of the crank in which a result is checked, over a turn or over the crank's range for an open curve.
+# Number of equal crank steps at which a result of `curve` is checked: over a turn, or over the crank's range for an
+# open curve.
 CHECK_STEPS = 720
-# Tolerance of bounds, in units of the curve for boxes, in degrees for angles, relative for ratios.
+# A result of `curve` keeps its bounds if it violates them by at most this: in units of the curve for boxes, in degrees
+# for angles, relative for ratios.
 BOUND_TOLERANCE = 1e-6
-# Largest number of solutions with the same number of links that may fail their checks before others are tried.
+# Largest number of candidates with the same number of links that may fail their checks; after that, further ones of
+# this size are skipped.
 MAX_FAILED_PER_SIZE = 12
 
 
@@ -119,7 +122,7 @@ class CurveTask(NamedTuple):
 
 
 def curve_solutions(task: CurveTask, carry: MultistartCarry, keep: int) -> Front:
-    """Check the linkages of a finished search.
+    """Return the checked and ranked linkages of a finished search as a `Front`.
 
     Args:
         task: the wanted curve.

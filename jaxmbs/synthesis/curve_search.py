@@ -21,43 +21,45 @@ from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, frames
 from jaxmbs.synthesis.linkages.dyads import RRR, random_dyads
 from jaxmbs.synthesis.shapes import resample
 
-# Number of points of the curve, and of crank angles, during the search.
+# Number of points of the wanted curve, and of crank angles, in all phases of the search but the last.
 COARSE_POINTS = 48
-# The same in the last phase.
+# Number of points of the wanted curve, and of crank angles, in the last phase of the search.
 FINE_POINTS = 160
-# Number of random linkages that are compared with the curve for each start.
+# Number of random linkages that are compared with the wanted curve for each start that is asked for.
 RANDOM_LINKAGES_PER_START = 24
-# Number of random linkages compared at once, to limit memory.
+# Number of random linkages compared with the wanted curve at once, to limit memory.
 LINKAGES_PER_BLOCK = 10_000
-# Number of samples of a random curve when it is compared with the wanted one.
+# Number of samples, evenly spaced by length, of a random linkage's curve when it is compared with the wanted one.
 SAMPLES = 48
-# Fractions of the length of a random closed curve that are compared with an open wanted curve.
+# Fractions of the length of a random linkage's closed curve that are compared with an open wanted curve.
 OPEN_FRACTIONS = (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
-# Smallest squared extent of such a part of a curve, relative to that of the whole curve.
+# Parts of a random linkage's curve with a smaller squared extent, relative to that of its whole curve, are not compared
+# with the wanted curve.
 MIN_SQUARED_EXTENT = 0.02
-# Number of steps between two reports.
+# Number of steps between two progress reports of the search for curves.
 STEPS_PER_REPORT = 25
-# Steps of all starts.
+# Number of steps of all starts, in the first phase of the search for curves.
 STEPS_ALL_STARTS = 25
-# Steps of the better starts before dyads are added, and of the better linkages after that.
+# Number of steps of the better starts before dyads are added, and again of the better linkages after the last dyad.
 STEPS_BETTER_STARTS = 75
-# Steps after each dyad that is added.
+# Number of steps after each dyad that is added to linkages.
 STEPS_WITH_NEW_DYAD = 75
-# Steps of the last phase, with the fine curve.
+# Number of steps of the last phase, with `FINE_POINTS` points.
 STEPS_LAST_PHASE = 100
 # Number of linkages of each number of dyads to which a dyad is added; twice as many continue without one.
 PARENTS = 96
-# Number of linkages of each number of dyads in the last phase.
+# Number of linkages of each number of dyads that enter the last phase.
 LAST_PHASE_LINKAGES = 24
 # Number of linkages made from each parent by adding a dyad.
 CHILDREN_PER_PARENT = 8
-# Typical smallest distance of the new point from the parent's, in units of the curve.
+# Typical smallest distance of the point of a linkage with a new dyad from that of its parent, in units of the curve.
 MIN_POINT_DISTANCE = 0.02
-# Typical largest distance of the new point from the parent's, in units of the curve.
+# Typical largest distance of the point of a linkage with a new dyad from that of its parent, in units of the curve.
 MAX_POINT_DISTANCE = 0.5
-# Factor from the first penalty weight to that of the last phase.
+# Penalty weight of the last phase divided by that of the first.
 LAST_PENALTY_GROWTH = 10
-# Factors smaller than this, in units of the curve, make a linkage vanish and are replaced by 1.
+# Similarities with a smaller scale factor, in units of the curve, would make a linkage vanish; their factor is replaced
+# by 1.
 MIN_SCALE_FACTOR = 1e-6
 
 
@@ -86,10 +88,12 @@ def search_linkages(layout: RowLayout, request: CurveRequest, options: SearchOpt
     curves = {count: resample(request.points, count, layout.closed) for count in (COARSE_POINTS, FINE_POINTS)}
 
     def steps_with(count, penalty):
+        """Return the step function for curves of `count` points under this penalty weight."""
         problem = CurveGeneration(layout, count, request.limited)
         return step_function(problem, (curves[count], request.limits, penalty))
 
     def phase(steps, advance, *select):
+        """Return a phase of this many steps, with the reports of this search."""
         return SearchPhase(steps, STEPS_PER_REPORT, advance, *select)
 
     coarse = steps_with(COARSE_POINTS, PENALTY_START)
@@ -110,7 +114,7 @@ def search_linkages(layout: RowLayout, request: CurveRequest, options: SearchOpt
 
 
 def _select_best(carry: MultistartCarry, count: int) -> MultistartCarry:
-    """Return the `count` best linkages of each number of dyads, with Marquardt's damping reset."""
+    """Return the `count` linkages of each number of dyads with the least costs, with Marquardt's damping reset."""
     cost, active = finite_costs(carry.cost), np.asarray(carry.data.active)
     order = np.argsort(cost, kind="stable")
     rows = np.concatenate([order[active[order] == n][:count] for n in np.unique(active)])
@@ -257,7 +261,7 @@ def _sample_weights(at: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _similarity(z, wanted, part, first, backwards, closed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return factors and shifts (S,) that fit parts of curves to the wanted one, with its centre at 0, by least squares."""
+    """Return factors and shifts (S,) of the similarities that best fit parts of curves to the wanted one."""
     length = np.arange(len(wanted)) / len(wanted) if closed else np.linspace(0, 1, len(wanted))
     at = first[:, None] + SAMPLES * part[:, None] * length
     below = np.floor(at).astype(int)

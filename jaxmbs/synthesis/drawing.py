@@ -80,19 +80,19 @@ class RowLayout(NamedTuple):
         return slice(4 + 6 * self.dyads, 6 + 6 * self.dyads)
 
     def parts(self, u):
-        """Return the crank's pivot, the numbers of the dyads (K, 6), and the point of a row."""
+        """Return the crank's pivot, the numbers of the dyads (K, 6) and the point, the parts of a row u."""
         count = 2 + 6 * self.dyads
         return u[:2], jnp.reshape(u[2:count], (self.dyads, 6)), u[count : count + 2]
 
     def angle(self, u, part):
-        """Return the crank angle after a part, from 0 to 1, of its range."""
+        """Return the crank angle of a row u after a part, 0 to 1, of the crank's range."""
         start, turned = (0.0, 2 * jnp.pi) if self.closed else u[self.crank_range]
         return start + turned * part
 
 
 @partial(jax.jit, static_argnums=0)
 def frames_of(layout: RowLayout, u, chain: Chains, angle):
-    """Return the frames (origin, x axis) of ground, crank and all links at a crank angle, and each dyad's cosine (K,)."""
+    """Return frames (origin, x axis) of ground, crank and links at a crank angle, and the dyads' cosines (K,)."""
     pivot, numbers, _ = layout.parts(u)
     frames = [(pivot, jnp.array([1.0, 0.0])), (pivot, unit(angle))]
     cosines = []
@@ -142,7 +142,10 @@ def drawn_by(layout: RowLayout, u, chains: Chains, parts):
     """Return the points (S, T, 2) of linkages at parts (T,) of their crank's range, and the largest cosines (S,)."""
 
     def one_linkage(u, chain):
+        """Return the points (T, 2) that one linkage draws, and its largest |cosine|."""
+
         def step(worst, part):
+            """Return the larger of `worst` and the |cosines| at this part, and the point."""
             drawn, cosines, _ = point_cosines_and_pins(layout, u, chain, layout.angle(u, part))
             return jnp.maximum(worst, jnp.max(jnp.abs(cosines))), drawn
 
@@ -156,6 +159,7 @@ def frames_along(layout: RowLayout, u, chains: Chains, parts):
     """Return origins and x axes (S, T, 2 K + 2, 2) of all links at parts (T,) of the crank's range; cosines (S, T, K)."""
 
     def one_pose(u, chain, part):
+        """Return origins and x axes of all links at one part of the crank's range, and the cosines."""
         frames, cosines = frames_of(layout, u, chain, layout.angle(u, part))
         return (jnp.stack([origin for origin, _ in frames]), jnp.stack([e for _, e in frames])), cosines
 
@@ -187,7 +191,7 @@ def apply_similarity(layout: RowLayout, u: np.ndarray, bodies: np.ndarray, kinds
 
 
 def mirror(layout: RowLayout, u: np.ndarray, chain: Chains) -> tuple[np.ndarray, Chains]:
-    """Return the row of a linkage mirrored at x; its crank turns the other way."""
+    """Return row and chain of a linkage mirrored at the x axis; its crank turns the other way."""
     u, kinds = u.copy(), [layout.kinds[int(k)] for k in chain.kinds]
     u[1] *= -1
     for k, kind in enumerate(kinds):

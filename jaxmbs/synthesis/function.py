@@ -31,22 +31,26 @@ from jaxmbs.synthesis.function_search import (
 from jaxmbs.synthesis.generators import AT_ORIGIN, FourBarGenerator, SliderCrankGenerator
 from jaxmbs.system.mechanism import Mechanism
 
+# Linkages that `function` knows: name ↦ its equations.
 GENERATORS: dict[str, Any] = {x.linkage.name: x for x in (FourBarGenerator, SliderCrankGenerator)}
-# Number of samples of the range in these steps.
+# Number of samples of the range in the steps of all starts; the best starts then get the user's `samples`.
 COARSE_SAMPLES = 12
-# Default bounds on lengths are this factor and its inverse, in units of the ground or of the slide's travel.
+# Default upper bound on lengths in `function`, in units of the ground or of the slide's travel; the default lower bound
+# is its inverse.
 MAX_LENGTH_RATIO = 20.0
-# Lower limit on bounds of lengths, in the same units.
+# Lower limit on the bounds of lengths in `function`, in units of the ground or of the slide's travel.
 MIN_LENGTH = 1e-3
-# Upper limit on bounds of lengths, in the same units.
+# Upper limit on the bounds of lengths in `function`, in units of the ground or of the slide's travel.
 MAX_LENGTH = 1e3
-# Smallest transmission angle, in degrees. Below it the links hardly reach each other.
+# Smallest transmission angle in `function`, in degrees, whatever the user allows. Below it the links hardly reach each
+# other.
 MIN_TRANSMISSION_ANGLE_DEG = 1.0
-# Number of points of the range at which the error of a result is measured.
+# Number of evenly spaced points of the range at which the error of a result of `function` is measured.
 FINE_SAMPLES = 361
-# Fewest samples of the range: five numbers describe a linkage.
+# Smallest allowed argument `samples` of `function`: five numbers describe a linkage.
 MIN_SAMPLES = 5
-# Cost of a linkage whose links do not reach over the whole range, on top of its error in radians.
+# Cost of a linkage in `function` whose links do not reach each other over the whole range, on top of its error in
+# radians.
 OPEN_LINKAGE_COST = 1e3
 
 
@@ -202,6 +206,7 @@ def _spans(input_span, output_span, angular: bool) -> Spans:
     """Check the two spans; `angular` says that the output is an angle."""
 
     def start_and_width(name, span):
+        """Return the beginning of a span, None if it is free, and its width with a sign."""
         if np.ndim(span):
             start, end = _pair(name, span)
             return start, end - start
@@ -218,6 +223,7 @@ def _sampler(f, ends, y_range, width) -> Callable[[np.ndarray], SampledFunction]
     """Return the function x (T,) ↦ `SampledFunction`; width: of crank and output over the range."""
 
     def values(x):
+        """Return f at all x; raise ValueError if it is not finite somewhere."""
         y = np.array([float(f(float(value))) for value in x])
         if not np.all(np.isfinite(y)):
             raise ValueError(f"f is not finite at x = {x[~np.isfinite(y)][0]:g}")
@@ -232,6 +238,7 @@ def _sampler(f, ends, y_range, width) -> Callable[[np.ndarray], SampledFunction]
     low, high = _pair("y_range", y_range)
 
     def sample_at(x):
+        """Return the samples of f at x (T,)."""
         part = (x - ends[0]) / (ends[1] - ends[0])
         return SampledFunction(x, part * width[0], (values(x) - low) / (high - low) * width[1])
 
@@ -293,6 +300,7 @@ def _candidates(kind, linkages: Linkages, fine: SampledFunction, points, spans: 
     for k in order_by_cost(cost):
 
         def check(k=k):
+            """Return the solution of linkage k, and True if it assembles, transmits and meets its precision points."""
             solution = _solution(kind, numbers[k], offsets[k], branches[k], fine, points, spans)
             checks = solution.checks
             passes = checks["assembled"] and checks["transmission_angle"] >= min_transmission_angle

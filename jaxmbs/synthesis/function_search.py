@@ -18,15 +18,16 @@ from jaxmbs.search import (
 )
 from jaxmbs.synthesis import common
 
-# Steps of all starts.
+# Number of steps of all starts in the search for function generators, with coarse samples.
 STEPS_ALL_STARTS = 40
-# Steps of the best starts.
+# Number of steps of the best starts in the search for function generators, with the user's samples.
 STEPS_BEST_STARTS = 1000
-# Number of best starts.
+# Number of best starts that take `STEPS_BEST_STARTS` further steps.
 BEST_STARTS = 128
-# Number of steps between two reports.
+# Number of steps between two progress reports of the search for function generators.
 STEPS_PER_REPORT = 20
-# Condition number from which on the equations for three precision points count as singular.
+# From this condition number on the three linear equations for three precision points count as singular, and there is no
+# linkage.
 MAX_CONDITION = 1e14
 
 
@@ -122,11 +123,13 @@ class FunctionGeneration(LeastSquaresProblem):
     kind: Any
 
     def residual_functions(self, data, inputs):
+        """Return the residual of a sample, that of the bounds, and the samples as blocks."""
         kind, (branch, start, _) = self.kind, data
         angles, outputs, fixed, low, high, max_cosine = inputs
         margin = jnp.minimum(common.BOUND_MARGIN, (high - low) / 4)
 
         def residual(x, own, carried, block):
+            """Return the output's error and the penalty of the transmission angle at one sample."""
             x, (angle, wanted) = jnp.where(fixed, start, x), block
             output, cosine = kind.output_and_cosine(lengths_of(kind, x, jnp), x[3] + angle, branch, jnp)
             excess = jnp.abs(cosine) - max_cosine + common.BOUND_MARGIN * (1 - max_cosine)
@@ -134,6 +137,7 @@ class FunctionGeneration(LeastSquaresProblem):
             return jnp.stack([*kind.residual(output, x[4] + wanted), penalty]), carried
 
         def prior(x):
+            """Return the penalties of lengths and offset near or beyond their bounds."""
             return PENALTY_START * jnp.maximum(common.bound_violation(x[:3], low, high, margin), 0)
 
         return residual, prior, (angles, outputs)

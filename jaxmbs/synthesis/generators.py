@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxmbs.synthesis.linkages import FourBar, Linkage, SliderCrank
 
-# Entries of a design with the crank's pivot at the origin and the linkage's own line along x.
+# Entries of every generator's design: crank's pivot at the origin, the linkage's own line along x, and an unused point.
 AT_ORIGIN: dict[str, Any] = {"point": np.zeros(2), "angle": 0.0, "pivot": np.zeros(2)}
 
 
@@ -69,11 +69,12 @@ class FourBarGenerator:
 
     @staticmethod
     def sample(rng, count):
-        """Return random numbers x (count, 5)."""
+        """Return numbers x (count, 5) of random four-bars."""
         return np.column_stack([rng.normal(0, 0.8, (count, 3)), rng.uniform(-np.pi, np.pi, (count, 2))])
 
     @staticmethod
     def design(x, offsets, unit) -> dict[str, Any]:
+        """Return the design of numbers x and angle offsets, in units of the ground; `unit` is not used."""
         a, b, c = np.exp(x[:3])
         design = {"ground": 1.0, "crank": float(a), "coupler": float(b), "rocker": float(c)}
         return {**design, **AT_ORIGIN, "crank_offset": float(offsets[0]), "rocker_offset": float(offsets[1])}
@@ -118,23 +119,28 @@ class SliderCrankGenerator:
 
     @staticmethod
     def residual(output, wanted):
+        """Return [s − s*], the displacement of the slide minus the wanted one."""
         return [output[0] - wanted]
 
     @staticmethod
     def error(output, wanted):
+        """Return s − s*, the displacement of the slide minus the wanted one."""
         return output[0] - wanted
 
     @staticmethod
     def sample(rng, count):
+        """Return numbers x (count, 5) of random slider-cranks."""
         lengths = rng.normal([0.0, 0.7, 0.0], [0.7, 0.7, 0.7], (count, 3))
         angle = rng.uniform(-np.pi, np.pi, count)
         return np.column_stack([lengths, angle, np.exp(lengths[:, 1]) * rng.choice([-1.0, 1.0], count)])
 
     @staticmethod
     def design(x, offsets, unit) -> dict[str, Any]:
+        """Return the design of numbers x and angle offsets; lengths are in units of `unit`, the slide's travel."""
         a, b = np.exp(x[:2]) * unit
         return {"crank": float(a), "coupler": float(b), "offset": float(x[2] * unit), "crank_offset": float(offsets[0])}
 
     @staticmethod
     def output_of_poses(poses):
+        """Return the displacement (1, T) of the slide from poses (T, 3 bodies, 3) of the mechanism."""
         return poses[None, :, 2, 0]

@@ -21,18 +21,25 @@ from jaxmbs.search import (
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages.linkage import TINY
 
-# Steps of the search for single links.
+# Number of steps of the search for single links, which fit a point of the body to a circle.
 STEPS_SINGLE_LINKS = 60
-# Largest number of links that are kept, and of pairs of links that become four-bars.
+# Largest number of single links that are kept for pairs; the others, with larger errors, are left out.
+MAX_KEPT_LINKS = 512
+# Largest number of pairs of single links that become four-bars.
 MAX_PAIRS = 512
-# Number of best links of which all pairs are considered; other pairs are random.
+# Number of best single links of which all pairs are considered; other pairs are random.
 ALL_PAIRS_LINKS = 24
 # Number of random pairs of links considered for each four-bar that is made.
 RANDOM_PAIRS_PER_FOUR_BAR = 32
-# Default upper bound on lengths and coordinates, in units of the poses' spread.
+# Upper limit on the lengths and coordinates of single links, and default upper bound in `motion`, in units of the
+# poses' spread.
 MAX_SIZE = 10.0
-# Default lower bound on lengths, in units of the poses' spread.
+# Lower limit on the radius of single links, and default lower bound on lengths in `motion`, in units of the poses'
+# spread.
 MIN_LENGTH = 0.05
+# A four-bar made of two links folds up, and is ranked after others, if its moving pins or its pivots come closer than
+# this, in units of the poses' spread.
+MIN_PIN_DISTANCE = 0.05
 
 
 def _places_at_poses(points, goal):
@@ -71,7 +78,7 @@ def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndar
     distinct = DistinctDesigns()
     kept: list[int] = []
     for k in order_by_cost(cost):
-        if len(kept) < MAX_PAIRS and distinct.add(u[k]):
+        if len(kept) < MAX_KEPT_LINKS and distinct.add(u[k]):
             kept.append(k)
     if len(kept) < 2:
         raise ValueError(
@@ -85,11 +92,15 @@ class OnCircle(LeastSquaresProblem):
     """A point of the body on a circle, in all poses; the unknowns are pivot, point and logarithm of the radius."""
 
     def residual_functions(self, data, inputs):
+        """Return the residual of a pose, that of the size limits, and the poses as blocks."""
+
         def residual(u, own, carried, pose):
+            """Return (distance of the point from the pivot − radius,) in one pose."""
             x = pose[:2] + u[2] * pose[2:] + u[3] * perpendicular(pose[2:]) - u[:2]
             return (jnp.sqrt(x @ x + TINY) - jnp.exp(u[4]))[None], carried
 
         def prior(u):
+            """Return the penalties of coordinates and radius beyond `MAX_SIZE`, and of a radius below `MIN_LENGTH`."""
             low, high = jnp.log(MIN_LENGTH), jnp.log(MAX_SIZE)
             sizes = jnp.concatenate([jnp.maximum(jnp.abs(u[:4]) - MAX_SIZE, 0), jnp.maximum(u[4:] - high, 0)])
             return PENALTY_START * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
@@ -124,7 +135,7 @@ def four_bars_of(links, costs, goal, ordered: bool, rng):
     branch = np.where(side.sum(axis=1) >= 0, 1.0, -1.0)
     sense = [np.mod(way * np.diff(angles, axis=1), 2 * np.pi).sum(axis=1) < 2 * np.pi for way in (1, -1)]
     # Preferred are four-bars that do not fold up, stay on one branch, and keep the order, in this priority.
-    folded = np.minimum(np.abs(elbow - pin).min(axis=1), np.abs(far - near)[:, 0]) < MIN_LENGTH
+    folded = np.minimum(np.abs(elbow - pin).min(axis=1), np.abs(far - near)[:, 0]) < MIN_PIN_DISTANCE
     badness = 4 * folded + 2 * (np.abs(side.sum(axis=1)) < side.shape[1])
     badness = badness + ~(sense[0] | sense[1]) * ordered
     # Links with errors near zero are equally good.

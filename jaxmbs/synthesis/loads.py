@@ -101,6 +101,7 @@ def _loads_of_forces(mech: Mechanism, motion: Trajectory, about) -> tuple[Array,
     grounded = [force for force in mech.forces.values() if GROUND in force.acts_on]
 
     def at_one_time(t, q, v):
+        """Return force and moment on the ground at one time."""
         state = state_of(mech, q, v, t)
         total = sum((force.generalized(state) for force in grounded), jnp.zeros_like(v))
         force, moment = 0.0, 0.0
@@ -194,13 +195,13 @@ def peak(values: ArrayLike | Sequence[float], *, sharpness: float = SHARPNESS, c
 
 
 def _constant_maximum(sizes):
-    """Return the largest size without its derivatives, 1 if all are zero."""
+    """Return the largest of the sizes, 1 if all are zero; it counts as constant in derivatives."""
     largest = jax.lax.stop_gradient(jnp.max(sizes))
     return jnp.where(largest > 0, largest, 1)
 
 
 def _cycle(values, closed: bool):
-    """Return the values of one cycle, without the last one if that begins the next cycle."""
+    """Return the values of one cycle: if `closed`, without the last one, which begins the next cycle."""
     values = jnp.asarray(values)
     if values.ndim == 0 or len(values) < 1 + closed:
         raise ValueError(f"values must have one row for each time of a cycle, got shape {values.shape}")
@@ -208,7 +209,7 @@ def _cycle(values, closed: bool):
 
 
 def _squares(values, closed: bool) -> Float[Array, " T"]:
-    """Return ‖f‖² at each time."""
+    """Return ‖f‖² at each time of one cycle, see `_cycle`."""
     values = _cycle(values, closed)
     return jnp.sum(values.reshape(len(values), -1) ** 2, axis=1)
 
@@ -238,7 +239,7 @@ def regularity(mech: Mechanism, motion: Trajectory) -> Float[Array, "*batch T"]:
 
 
 def _regularity(mech: Mechanism, q, t) -> Float[Array, ""]:
-    """Return the regularity of one position."""
+    """Return the `regularity` of one configuration q at time t."""
     space = mech.layout
     phi_q = jacobian(partial(residuals, mech), space, q, t)
     units = Units(space.angular, unit_of_length(phi_q, space.extent(q), space.angular))

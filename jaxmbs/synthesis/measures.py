@@ -17,7 +17,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 @dataclass(frozen=True)
 class PointMeasure:
-    """The place of a point of a body; see `point`."""
+    """A measure for `fit`: the place of a point of a body in the ground frame; see `point`."""
 
     body: str
     at: Any
@@ -33,12 +33,13 @@ class PointMeasure:
         return design[self.at]
 
     def __call__(self, design, mech: Mechanism, q) -> Array:
+        """Return the place (d,) of the point in the ground frame."""
         return mech.point(q, self.body, self.coordinates(design))
 
 
 @dataclass(frozen=True)
 class PoseMeasure:
-    """The position and orientation of a body; see `pose`."""
+    """A measure for `fit`: the position and orientation of a body; see `pose`."""
 
     body: str
     angle_length: float | None
@@ -59,6 +60,7 @@ class PoseMeasure:
         return PoseMeasure(self.body, length), np.column_stack([places, length * axes])
 
     def __call__(self, design, mech: Mechanism, q) -> Array:
+        """Return the position of the body's origin and its axes times the angle length, see `pose`."""
         assert self.angle_length is not None
         body_pose, dimension = mech.layout.pose(self.body, q), mech.layout.dimension
         # For an angle φ the three axes change by 2√2 sin(φ/2) together, the one axis of the plane by 2 sin(φ/2).
@@ -74,7 +76,7 @@ def _norms(rows) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OutputMeasure:
-    """A number of the configuration: a coordinate by name, or a function of (design, mechanism, configuration)."""
+    """A measure for `fit`: a coordinate by name, or a function of (design, mechanism, configuration)."""
 
     of: str | Callable
 
@@ -83,6 +85,7 @@ class OutputMeasure:
             raise ValueError(f"measure must be a function, or the name of a coordinate, got {self.of!r}")
 
     def __call__(self, design, mech: Mechanism, q) -> Array:
+        """Return the number as an array (1,), or the function's values."""
         value = q[mech.layout.index(self.of)] if isinstance(self.of, str) else self.of(design, mech, q)
         return jnp.atleast_1d(value)
 

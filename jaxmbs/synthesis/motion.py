@@ -34,9 +34,10 @@ from jaxmbs.synthesis.linkages.linkage import TINY, cosine_between, dyad
 from jaxmbs.synthesis.links import MAX_SIZE, MIN_LENGTH, four_bars_of, single_links
 from jaxmbs.system.mechanism import Mechanism
 
-# Steps of the search for four-bars.
+# Number of steps of the search for four-bars that begins from pairs of single links.
 STEPS_FOUR_BARS = 200
-# Number of crank angles, from the first pose to the last, at which transmission angles are checked.
+# Number of crank angles, from the first pose to the last, at which the transmission angle of a result of `motion` is
+# checked.
 TRANSMISSION_SAMPLES = 361
 
 
@@ -197,6 +198,7 @@ def _bounds(lower, upper, centre, spread: float) -> tuple[np.ndarray, np.ndarray
     default = np.where(four_bar.is_kind("angle"), np.inf, MAX_SIZE)
 
     def bounds_in_units(name, bounds, default):
+        """Return the bounds of a flat design in units of the poses' spread, with `default` where there are none."""
         flat = four_bar.to_search_units(
             common.flat_bounds(name, bounds, shapes, np.inf, four_bar.angles), centre, spread
         )
@@ -219,13 +221,16 @@ class PoseGuidance(LeastSquaresProblem):
     """
 
     def residual_functions(self, data, inputs):
+        """Return the residual of a pose, that of the bounds, and the poses as blocks."""
         goal, weight, bounds = inputs
 
         def residual(u, own, carried, pose):
+            """Return position error and weighted x-axis error of the body at one pose."""
             origin, x_axis = pose_of(u, own[0], data)
             return jnp.concatenate([origin - pose[:2], weight * (x_axis - pose[2:])]), carried
 
         def prior(u):
+            """Return the penalties of design entries near or beyond their bounds."""
             return PENALTY_START * jnp.maximum(common.bound_violation(FourBar().flat(design_of(u)), *bounds), 0)
 
         return residual, prior, goal
@@ -252,6 +257,7 @@ def _candidates(carry: MultistartCarry, poses, bounds, unit, angle_length, order
             continue
 
         def check(k=k, design=design):
+            """Return the solution of four-bar k, and True if it assembles, transmits and keeps the order asked for."""
             solution = _solution(u[k], design, angles[k], int(carry.data[k]), poses, unit, angle_length)
             checks = solution.checks
             passes = checks["assembled"] and checks["transmission_angle"] >= min_transmission_angle

@@ -25,20 +25,26 @@ from jaxmbs.synthesis.path_search import PathRequest, points_and_cosines, rankin
 from jaxmbs.synthesis.shapes import distances_from
 from jaxmbs.system.mechanism import Mechanism
 
-# Distances up to this fraction of the spread count as zero; solutions this exact are ranked by transmission angle.
+# Root-mean-square distances from the targets up to this fraction of their spread count as zero; solutions this exact
+# are ranked by transmission angle.
 EXACT_DISTANCE = 1e-9
-# Lower limit on the number of candidates that may be checked, as many may stray or not turn fully.
+# Lower limit on the number of candidates that `path` may check, because many may stray or not turn fully.
 MIN_MAX_CHECKED = 64
-# Targets out of order count as passed at the same time if their crank angles differ by at most this, in radians.
+# Neighbouring targets that a candidate passes in the wrong order count as passed at the same time if that changes their
+# crank angles by at most this, in radians.
 SAME_TIME_ANGLE = 0.1
-# Smallest transmission angle, in degrees, of linkages with a closed form for the whole turn.
+# Smallest transmission angle in `path`, in degrees, of linkages with a closed form for the whole turn, whatever the
+# user allows.
 MIN_TRANSMISSION_ANGLE_DEG = 0.5
-# The same for other linkages, which are only sampled and therefore need a wider margin.
+# Smallest transmission angle in `path`, in degrees, of linkages without a closed form, which are only sampled and need
+# a wider margin.
 MIN_SAMPLED_ANGLE_DEG = 2.0
-# Number of crank angles at which transmission angles without closed form, and the whole curve, are checked.
+# Number of crank angles at which `path` checks transmission angles without closed form, and the whole curve.
 CURVE_SAMPLES = 361
-# Relative tolerance of angles that may reach a whole turn.
+# Relative tolerance of crank angles, or intervals of angles, that may reach a whole turn.
 TURN_TOLERANCE = 1e-3
+# Smallest range of crank angles of a linkage whose crank does not turn fully, in radians; others are left out.
+MIN_CRANK_RANGE = 1e-3
 
 
 class Solution(NamedTuple):
@@ -86,6 +92,7 @@ def _fit_builder(build, targets, *, design, point, crank_angles=None, ordered=Tr
     options |= timing | {"ordered": ordered, "starts": starts, "keep": keep}
 
     def solution(x) -> Solution:
+        """Return a result of `fit` as a `Solution`, its times as crank angles in radians."""
         turned = 2 * np.pi * x.times
         return Solution(x.design, x.error, x.mechanism, x.guess, turned, 0, x.values, x.targets, x.point, x.checks)
 
@@ -199,6 +206,7 @@ def path(
     exact_error = len(targets) * (EXACT_DISTANCE * spread) ** 2
 
     def rank(x: Solution):
+        """Return the sort key of a solution: its error, then the largest transmission angle."""
         error = ranking_error(x.error, x.checks["turns"], len(targets), spread)
         return max(error, exact_error), -x.checks["transmission_angle"]
 
@@ -246,7 +254,7 @@ def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool
         flat = np.asarray(linkage.flat(design))
         turns = bool(linkage.has_full_turn(u)) or common.smallest_angle_deg(linkage.extreme_cosines(design)) > 0
         crank_range = 2 * np.pi if turns else np.ptp(angles)
-        if not TURN_TOLERANCE <= crank_range <= 2 * np.pi * (1 + TURN_TOLERANCE):
+        if not MIN_CRANK_RANGE <= crank_range <= 2 * np.pi * (1 + TURN_TOLERANCE):
             continue
         smallest = _smallest_angle(linkage, design, u, branch, None if turns else angles)
         if not _keeps_bounds(linkage, request, design, flat) or (min_angle and smallest < min_angle):
@@ -257,6 +265,7 @@ def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool
                 continue
 
         def check(u=u, design=design, angles=angles, branch=branch, smallest=smallest, turns=turns):
+            """Return the solution, and True if it assembles, closes, and stays near the line through the targets."""
             points = np.asarray(points_and_cosines(linkage, u, angles, branch)[0]) * spread + centre
             solution = _solution(
                 linkage,

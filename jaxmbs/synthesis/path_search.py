@@ -23,19 +23,22 @@ from jaxmbs.search import (
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Linkage
 
-# Number of best starts that continue to the end of the search.
+# Number of best starts of `path` that continue to the end of the search, after the first phase.
 BEST_STARTS = 256
-# Number of crank angles at which linkages without closed form for the whole turn must assemble.
+# Number of crank angles, evenly spaced over a turn, at which linkages without closed form must assemble during the
+# search.
 CHECK_ANGLES = 24
-# Number of random linkages made for each start of such a linkage; those that assemble are taken first.
+# Number of random linkages made for each start of a linkage without closed form; those that assemble are taken first.
 RANDOM_LINKAGES_PER_START = 4
-# Number of starts for each further start whose crank may turn through a part of a turn only.
+# One further start, whose crank may turn through a part of a turn only, is added for this many starts.
 STARTS_PER_SWINGING_START = 4
-# Number of ranges of the crank tried for each of these.
+# Number of crank ranges tried for each start whose crank may turn through a part of a turn only.
 TRIED_RANGES = 8
-# Factor on the distances from the targets if the crank does not turn fully: a full turn needs no reversing motor.
+# Factor on the root-mean-square distance from the targets, in the ranking, of linkages whose crank does not turn fully:
+# a full turn needs no reversing motor.
 PART_TURN_FACTOR = 10.0
-# Lower limit on these distances in the ranking, in units of the targets' spread.
+# Lower limit on that distance in the ranking, of linkages whose crank does not turn fully, in units of the targets'
+# spread.
 PART_TURN_MIN_DISTANCE = 1e-4
 
 
@@ -108,12 +111,14 @@ class PathGeneration(LeastSquaresProblem):
     in_region: bool
 
     def residual_functions(self, data, inputs):
+        """Return the residual of a target or checked angle, that of bounds and boxes, and the blocks' data."""
         linkage, checked, (signs, base_angles) = self.linkage, len(_check_angles(self.linkage)), data
         targets, lower, upper, region, max_cosine, scale, unit, penalty = inputs
         weight = jnp.concatenate([jnp.ones(len(targets)), jnp.zeros(checked)])
         all_targets = jnp.concatenate([targets, jnp.zeros((checked, 2))])
 
         def residual(shared, own, carried, block):
+            """Return the missed distance of one target, and penalties for links that hardly reach."""
             target, base_angle, weight = block
             angle = base_angle + (weight * own[0] if self.free_angles else shared[linkage.size])
             point, cosines = linkage.point_and_cosines(linkage.design(shared[: linkage.size]), angle, signs)
@@ -126,6 +131,7 @@ class PathGeneration(LeastSquaresProblem):
             return missed, carried
 
         def prior(shared):
+            """Return penalties for violated bounds, extreme angles, pivots outside their box, and `require`."""
             u = shared[: linkage.size]
             design = linkage.design(u)
             rows = [common.bound_violation(linkage.flat(design), lower, upper)]
@@ -240,6 +246,7 @@ def _requirement_values(linkage, require, unit):
     """Return the function free numbers ↦ values of `require` in a row."""
 
     def values(u):
+        """Return the values of `require` at free numbers u, in a row."""
         return jnp.atleast_1d(jnp.asarray(require(linkage.from_search_units(linkage.design(u), *unit)), float)).reshape(
             -1
         )

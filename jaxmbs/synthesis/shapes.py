@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
-# Number of points of each curve when two are compared.
+# Number of points, evenly spaced by length, of each curve when `curve_distances` compares two.
 COMPARED_POINTS = 2000
-# Number of segments whose distances are computed at once, to limit memory.
+# Number of segments whose distances from points are computed at once, to limit memory.
 SEGMENTS_PER_BLOCK = 1000
-# A curve counts as closed if the gap between its ends is at most this many times a typical step between its points …
+# Points form a closed curve only if the gap between the last and the first is at most this many times a typical step
+# between neighbours.
 MAX_GAP_IN_STEPS = 1.5
-# … where the typical step is this quantile of all steps …
+# The typical step between neighbouring points, for `MAX_GAP_IN_STEPS`, is this quantile of all steps.
 GAP_QUANTILE = 0.9
-# … and at most this fraction of the curve's extent.
+# Points form a closed curve only if the gap between the last and the first is also at most this fraction of the curve's
+# extent.
 MAX_GAP_OF_EXTENT = 0.15
 
 

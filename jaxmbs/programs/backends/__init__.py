@@ -1,8 +1,7 @@
 """From a graph of scalars to code for a platform.
 
 A backend is an `AbstractBackend`, in a module or folder of its own that imports no other backend, and a place in
-`EMISSIONS`. `llvm`
-writes LLVM's text for those that need it. `javascript` writes programs for browsers.
+`EMISSIONS`. `llvm` writes LLVM's text for those that need it. `javascript` writes programs for browsers.
 """
 
 import os
@@ -17,7 +16,7 @@ from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.runtime.jax_compat import default_platform
 from jaxmbs.programs.tracing.program import Program
 
-# XLA's names of the platforms that backends distinguish; all others are "other".
+# XLA's names of the platforms that backends distinguish; all others count as "other".
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # Values of JAXMBS_EMISSION, and the backends of each: the first that takes a platform makes the code for it.
 EMISSIONS: dict[str, tuple[AbstractBackend, ...]] = {
@@ -28,12 +27,13 @@ EMISSIONS: dict[str, tuple[AbstractBackend, ...]] = {
     # The function of arrays unchanged, by JAX alone.
     "array": (),
 }
-# Emission of new programs, a context variable that is part of the keys of JAX's compiled functions.
+# Emission of programs that are compiled now, a key of `EMISSIONS`; a context variable that is part of the keys of JAX's
+# compiled functions.
 EMISSION = jax.make_user_context(os.environ.get("JAXMBS_EMISSION", "llvm"))
 
 
 def backend_for(emission: str, platform: str, program: Program | None = None) -> AbstractBackend:
-    """Return the backend that runs programs of an emission on a platform; with a program the one that runs this one.
+    """Return the first backend of an emission that takes a platform and, if one is given, the program.
 
     Raises:
         ValueError: an emission that does not exist, with those that do.
@@ -51,5 +51,5 @@ def is_by_threads() -> bool:
 
 
 def unrolling_pays(values: int) -> bool:
-    """Return True if a short loop over this many values is faster written out, in programs traced now."""
+    """Return True if a short loop that carries this many values is faster written out, in programs traced now."""
     return values <= tuning.MAX_VALUES_UNROLLED and not is_by_threads()

@@ -16,9 +16,8 @@ from jaxmbs.programs.tracing.program import Program
 class AbstractBackend(abc.ABC):
     """Runs programs on some platforms.
 
-    The operands of a program have the batch axes in front, as many for all of them; an operand that does not depend on an
-    axis has
-    size 1 there.
+    The operands of a program have the batch axes in front, as many for all of them; an operand that does not depend on
+    an axis has size 1 there.
 
     Attributes:
         by_threads: True if each sample has a thread of its own, as on GPUs.
@@ -31,7 +30,7 @@ class AbstractBackend(abc.ABC):
         """Return True if this backend makes code for a platform of XLA, "cpu" or "cuda", on this machine."""
 
     def refusal(self, program: Program) -> str | None:
-        """Return why a program does not run by this backend, None if it does; the next one gets it."""
+        """Return the reason why this backend cannot run a program, None if it can; the next backend gets it."""
         return None
 
     @abc.abstractmethod
@@ -83,7 +82,7 @@ def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, i
 
 
 def over_batch(function: Callable, batch: tuple[int, ...], args) -> list:
-    """Return function(*args) of one sample for a batch: nested vmaps over its axes."""
+    """Return function(*args), which is written for one sample, for a whole batch: nested vmaps over its axes."""
     for axis in reversed(range(len(batch))):
         axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
         if all(a is None for a in axes):

@@ -1,8 +1,7 @@
 """Programs as JavaScript: the text of an ES module with one function of arrays, for a page that needs no Python.
 
-It has a line for each operation and a loop for each loop, as listings. JavaScript has one kind of number, float64; integers
-are
-exact up to 2⁵³ in it.
+It has a line for each operation and a loop for each loop, as listings. JavaScript has one kind of number, float64;
+integers are exact up to 2⁵³ in it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from jaxmbs.programs.graph.nodes import TRUTH, Buffer, Loop, Memory, Node, Regio
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
 
-# Names that a function may have.
+# Names that an exported function may have; any other name raises ValueError.
 IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
@@ -86,6 +85,7 @@ class _Writer:
         return self.declared + self.lines
 
     def line(self, depth: int, text: str) -> None:
+        """Add a line of text, indented by its depth."""
         self.lines.append("    " * depth + text)
 
     def name(self, node: Node) -> str:
@@ -121,7 +121,7 @@ class _Writer:
                 self.line(depth, f"const {self.name(node)} = {self.expression(node)};")
 
     def expression(self, node: Node) -> str:
-        """Return the expression of a node."""
+        """Return the JavaScript expression that computes a node."""
         names = [self.name(x) for x in node.args if x.op not in ("loop", "stack")]
         if node.op == "load":
             buffer, offset, stride = node.address
@@ -140,7 +140,7 @@ class _Writer:
         return entry.javascript.format(*names)
 
     def formula(self, node: Node) -> str:
-        """Return the definition of an operation that consists of others."""
+        """Return the JavaScript expression of an operation that is defined by others (`Operation.formula`)."""
         nodes, result = formula_nodes(node)
         params = ", ".join(self.name(x) for x in nodes if x.op == "param")
         steps = [x for x in nodes if x.op not in ("param", "const")]
@@ -168,7 +168,7 @@ class _Writer:
         self.line(depth, "}")
 
     def carry(self, loop: Loop, carried: Sequence[int], depth: int) -> None:
-        """Write the next iteration's values. Those that are other carried values are read before any is set."""
+        """Write the next iteration's carried values; a new value that is another carried value is copied first."""
         params = {loop.params[k].serial for k in carried}
         new = {k: self.name(loop.results[k]) for k in carried if loop.results[k] is not loop.params[k]}
         for k in new:
@@ -194,10 +194,10 @@ def _array(values) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return a text that can stand in a comment."""
+    """Return a text without the sequence that would end a JavaScript comment."""
     return text.replace("*/", "* /")
 
 
 def _shape(shape: Sequence[int]) -> str:
-    """Return a shape in words."""
+    """Return a shape in words, for the comment on the function."""
     return f"{' × '.join(map(str, shape))} numbers" if shape else "one number"

@@ -15,15 +15,18 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class ElementwiseXLA(AbstractBackend):
-    """An XLA operation for each scalar operation of a program, over the whole batch. Loops are XLA's loops."""
+    """Runs a program as one XLA operation over the whole batch for each scalar operation. Loops are XLA's loops."""
 
     def takes(self, platform):
+        """Return True: XLA runs on every platform."""
         return True
 
     def lower(self, program, batch, args, platform):
+        """Return the outputs of the program, evaluated operation by operation over the batch."""
         return over_batch(lambda *xs: evaluate(program, *xs, separate=platform == "cpu"), batch, args)
 
     def explain(self):
+        """Return the kind of code in words."""
         return "straight-line, XLA"
 
 
@@ -34,13 +37,14 @@ def evaluate(program: Program, *args, separate: bool = False):
         program: program to run.
         args: its inputs.
         separate: True to put every value that is used more than once into a function of its own. XLA's CPU compiler
-            computes
-            shared values again in every fusion that needs them, unless they come from a function that it may not inline.
+            computes shared values again in every fusion that needs them, unless they come from a function that it may
+            not inline.
     """
     return _Evaluation(program, args, separate).outputs()
 
 
-# Nodes that are known, or set by the loop that they come from.
+# Operations of nodes that `_Evaluation.region` does not compute: they are known, or set by the loop that they come
+# from.
 GIVEN = frozenset({"const", "param", "index", "out"})
 
 
@@ -63,15 +67,15 @@ class _Evaluation:
         self.memory: dict[Buffer, jax.Array] = {}
 
     def _widen(self, x):
-        """Return an input with integers widened."""
+        """Return an input with integers of the type that the program computes with, others unchanged."""
         return x.astype(self.integer) if x.dtype.kind in "iu" else x
 
     def dtype(self, kind: str):
-        """Return the dtype of a kind."""
+        """Return the dtype of a kind of node."""
         return {REAL: self.program.dtype, INTEGER: self.integer, TRUTH: np.dtype(bool)}[kind]
 
     def outputs(self) -> list:
-        """Return the outputs of the program."""
+        """Return the outputs of the program as arrays."""
         values: dict[int, jax.Array] = {}
         self.region(self.program.root, values)
         results = []
@@ -85,13 +89,13 @@ class _Evaluation:
         return results
 
     def value(self, node: Node, values):
-        """Return the value of a node."""
+        """Return the value of a node: one of `values` by serial number, or a constant."""
         if node.op == "const":
             return jnp.asarray(node.value, self.dtype(node.kind))
         return values[node.serial]
 
     def region(self, region: Region, values) -> None:
-        """Compute the nodes of a region."""
+        """Compute the nodes of a region, and add them to `values` by serial number."""
         nodes = self.live.nodes(region)
         shared = self.shared(region) if self.separate else set()
         for node in nodes:
@@ -133,6 +137,7 @@ class _Evaluation:
         leaves: dict[int, Node] = {}
 
         def collect(x: Node) -> None:
+            """Add the arguments below x that are already computed to `leaves`."""
             for arg in x.args:
                 if arg.op == "const":
                     continue
@@ -144,9 +149,11 @@ class _Evaluation:
         collect(node)
 
         def expression(*args):
+            """Return the node from the values of its leaves."""
             inner = dict(zip(leaves, args, strict=True))
 
             def value(x: Node):
+                """Compute a node below this one, and those that it needs, into `inner`."""
                 if x.op != "const" and x.serial not in inner:
                     for arg in x.args:
                         value(arg)
@@ -159,7 +166,7 @@ class _Evaluation:
             return jax.jit(expression)(*(values[serial] for serial in leaves))
 
     def compute(self, node: Node, values):
-        """Return the result of an operation."""
+        """Return the result of a scalar operation, its arguments being in `values`."""
         if node.op == "load":
             return self.load(node, values)
         args = [self.value(x, values) for x in node.args]
@@ -170,7 +177,7 @@ class _Evaluation:
         return OPERATIONS[node.op].xla(*args)
 
     def load(self, node: Node, values):
-        """Return a scalar in memory."""
+        """Return the scalar in memory that a "load" node reads."""
         buffer, offset, stride = node.address
         array = self.inputs[buffer.source] if buffer.source is not None else self.memory[buffer]
         index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
@@ -179,7 +186,7 @@ class _Evaluation:
         return lax.dynamic_index_in_dim(array, offset + stride * self.value(index, values), keepdims=False)
 
     def loop(self, node: Node, values) -> None:
-        """Compute a loop, and set its final values."""
+        """Compute a loop, and add its final values to `values`."""
         loop: Loop = node.loop
         carried = self.live.params(loop)
         inits = tuple(self.value(loop.inits[k], values) for k in carried)
@@ -205,9 +212,10 @@ class _Evaluation:
         return tuple(self.value(loop.results[k], values) for k in carried), rows
 
     def _scan(self, loop: Loop, carried, inits, outer):
-        """Return the final values of a counted loop, and keep its rows."""
+        """Return the final values of a counted loop by `lax.scan`, and keep its rows in `memory`."""
 
         def step(state, index):
+            """Return the carried values and rows of one iteration."""
             return self._body(loop, carried, index, state, outer)
 
         finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
@@ -217,12 +225,13 @@ class _Evaluation:
         return finals
 
     def _while(self, loop: Loop, carried, inits, outer):
-        """Return the final values of a loop with a condition."""
+        """Return the final values of a loop with a condition by `lax.while_loop`."""
         condition, region = loop.condition, loop.condition_region
         assert condition is not None
         assert region is not None
 
         def goes_on(state):
+            """Return True if iterations are left and the condition holds."""
             values = dict(outer)
             for k, x in zip(carried, state[1:], strict=True):
                 values[loop.condition_params[k].serial] = x
@@ -230,6 +239,7 @@ class _Evaluation:
             return (state[0] < loop.length) & self.value(condition, values)
 
         def step(state):
+            """Return the number of the next iteration, and the carried values."""
             new, _ = self._body(loop, carried, state[0], state[1:], outer)
             return (state[0] + 1, *new)
 

@@ -32,11 +32,11 @@ class View:
 
     @classmethod
     def of(cls, memory: Memory) -> View:
-        """Return an array in memory unchanged."""
+        """Return the view of an array in memory that is copied as it is."""
         return cls([(memory.buffer, memory.after, memory.offsets.ravel())])
 
     def at(self, graph: Graph, offset: int) -> Node:
-        """Return the scalar at an offset."""
+        """Return the node of the scalar at an offset of the old array."""
         if self.nodes is not None:
             return self.nodes[offset]
         for buffer, after, offsets in self.pieces:
@@ -45,7 +45,7 @@ class View:
         raise AssertionError("no piece of memory has this scalar")
 
     def at_index(self, graph: Graph, offset: int, stride: int, index: Node, rows: int | None = None) -> Node:
-        """Return the scalar at offset + stride·index, for an index below `rows`."""
+        """Return the node of the scalar at offset + stride·index of the old array, for an index below `rows`."""
         if index.is_constant:
             return self.at(graph, offset + stride * index.value)
         size = len(self.nodes) if self.nodes is not None else len(self.pieces[0][2])
@@ -132,7 +132,7 @@ class CopiedIterations(NamedTuple):
 
 
 def _from_first_to_last(memory: Memory, flipped: bool) -> Memory:
-    """Return rows in the order of the iterations."""
+    """Return rows in the order of the iterations; `flipped` says that they lie in the reverse order."""
     return memory.reorder(memory.offsets[::-1]) if flipped else memory
 
 
@@ -175,7 +175,7 @@ class Copy:
         return self._copy_with_arguments(node, copied) if found is None else found
 
     def values(self, nodes: Iterable[Node], copied: CopiedRegion) -> list[Node]:
-        """Return the copies of some nodes."""
+        """Return the copies of some nodes in the new graph."""
         return [self.value(x, copied) for x in nodes]
 
     def _copy_with_arguments(self, node: Node, copied: CopiedRegion) -> Node:
@@ -198,7 +198,7 @@ class Copy:
         return copied.of(node.region).values[node.serial]
 
     def _arguments(self, node: Node, copied: CopiedRegion) -> Iterable[Node]:
-        """Return the nodes that have to be copied before a node."""
+        """Return the nodes that have to be copied before a node: its arguments, or all that its loop or group needs."""
         if node.op == "mark":
             group = node.member.group
             return node.args if not self.marking or group in copied.marks else (*node.args, *group.nodes())
@@ -212,7 +212,7 @@ class Copy:
         return node.args
 
     def _copy_node(self, node: Node, copied: CopiedRegion) -> Node:
-        """Copy a node whose arguments are copied."""
+        """Return the copy of a node whose arguments are copied."""
         graph, op = self.graph, node.op
         get = lambda x: graph.constant(x.value) if x.op == "const" else copied.of(x.region).values[x.serial]
         if op == "load":
@@ -223,7 +223,7 @@ class Copy:
             return graph.zero
         if op == "loop":
             if not self.on_loop(node, copied):
-                self._loop(node, copied)
+                self._copy_loop(node, copied)
             return graph.zero
         if op == "out":
             return copied.finals[node.args[0].loop, node.number]
@@ -234,7 +234,7 @@ class Copy:
         return graph.make(op, *map(get, node.args), kind=node.kind)
 
     def _copy_load(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
-        """Copy a load."""
+        """Return the copy of a "load" node; `get` returns the copy of an argument."""
         buffer, offset, stride = node.address
         after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
         view = copied.of(after.region if after is not None else root_of(copied)).memory[buffer]
@@ -242,7 +242,7 @@ class Copy:
         return view.at(self.graph, offset) if index is None else view.at_index(self.graph, offset, stride, get(index))
 
     def _copy_mark(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
-        """Copy a mark, with all marks of its group."""
+        """Return the copy of a "mark" node, after copying all marks of its group."""
         group, k = node.member
         if not self.marking:
             return get(node.args[0])
@@ -260,12 +260,13 @@ class Copy:
         known = value.factors.copy_into(self.graph, get)
 
         def entries():
+            """Refuse to compute the entries of the matrix that the factors stand for."""
             raise AssertionError("factors are used for solving only")
 
         return DeferredArray(entries, known)
 
-    def _loop(self, node: Node, copied: CopiedRegion) -> None:
-        """Copy a loop unchanged."""
+    def _copy_loop(self, node: Node, copied: CopiedRegion) -> None:
+        """Copy a loop as it is, with all its iterations, and its final values and rows."""
         loop = node.loop
         inits = {k: self.value(loop.inits[k], copied) for k in self.need.params(loop)}
         found = self.iterations(loop, copied, inits, loop.length, lambda index: index)
@@ -331,7 +332,7 @@ class Copy:
         )
 
     def open_loop(self, length: int, reverse: bool = False) -> Loop:
-        """Return a new loop, to be filled and closed."""
+        """Return an empty loop of the new graph, one deeper than the loops that are open."""
         self.depth += 1
         return new_loop(self.graph, self.depth, length, reverse)
 
@@ -348,11 +349,11 @@ class Copy:
         return close_loop(self.graph, loop)
 
     def final(self, node: Node, k: int) -> Node:
-        """Return the final value of a carried value."""
+        """Return the final value of carried value k of a loop of the new graph, whose node is `node`."""
         return self.graph.unique("out", (node,), node.loop.params[k].kind, k)
 
     def condition(self, loop: Loop, new: Loop, copied: CopiedRegion, carried: Sequence[int]) -> None:
-        """Copy the condition of a loop, whose first carried values in the copy are `carried`."""
+        """Copy the condition of a loop to `new`, whose first carried values are those with the numbers `carried`."""
         assert loop.condition is not None
         assert loop.condition_region is not None
         new.condition_region, new.line = Region(self.depth), loop.line

@@ -1,8 +1,7 @@
 """Reverse mode on a graph: from cotangents of the results of a program to cotangents of its inputs.
 
 Each operation is visited once, from the last to the first, with its slope as a factor. A loop is a loop backwards, from
-states
-that were kept or are computed again.
+states that were kept or are computed again.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Reverse:
         self.graph, self.dependence, self.dtype = graph, dependence, np.dtype(dtype)
 
     def _keeps(self, node: Node, copied: CopiedRegion) -> bool:
-        """Copy a loop that is differentiated, with the states to keep for that; return False if it is not."""
+        """Copy a loop that is differentiated, with the states that reverse mode needs, and return True; else False."""
         loop = node.loop
         if node.serial not in self.dependence.useful or loop in copied.kept:
             return False
@@ -110,7 +109,7 @@ class Reverse:
         return True
 
     def seed(self, result: np.ndarray | Memory, cotangents: Memory, adjoints: Adjoints) -> None:
-        """Start with the cotangents of a result."""
+        """Add the cotangents of a result to `adjoints`, before the graph is gone through backwards."""
         if isinstance(result, Memory):
             adjoints.memory.setdefault(result.buffer, []).append((result.offsets.ravel(), cotangents))
             return
@@ -139,7 +138,7 @@ class Reverse:
                 self._pull_node(node, adjoints.values.pop(node.serial), copied, adjoints, enclosing)
 
     def give(self, node: Node, argument: Node, term: Node, adjoints: Adjoints) -> None:
-        """Add a term to the cotangent of an argument of a node."""
+        """Add a term to the cotangent of an argument of a node, unless no derivative goes on to that argument."""
         if self.dependence.follows(node, argument):
             adjoints.add(adjoints.values, argument.serial, term)
 
@@ -233,13 +232,13 @@ class Reverse:
                 self.give(group.marks[0], x, term, adjoints)
 
     def _worth_keeping(self, loop: Loop, iterations: int) -> list[Node]:
-        """Return the nodes of a loop's body whose values are kept from its iterations for reverse mode."""
+        """Return the costly nodes of a loop's body whose values are kept from the forward run for reverse mode."""
         if iterations > tuning.MAX_ITERATIONS_KEEPING_COSTLY:
             return []
         return [x for x in self.copy.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
 
     def _pull_loop(self, node: Node, copied: CopiedRegion, adjoints: Adjoints) -> None:
-        """Add the cotangents of the values that a loop depends on, by a loop backwards."""
+        """Add the cotangents of all values that a loop depends on, by a loop that goes through it backwards."""
         graph, loop = self.graph, node.loop
         carried = sorted(k for k in self.dependence.carried.get(loop, ()) if self.dependence.carries(loop.params[k]))
         cts = {k: adjoints.finals.pop((loop, k), graph.zero) for k in carried}
@@ -254,7 +253,7 @@ class Reverse:
             self.give(loop.params[k], loop.inits[k], cts[k], adjoints)
 
     def _back_through(self, kept: segments.KeptStates, loop: Loop, copied, adjoints, cts, sources) -> dict[int, Node]:
-        """Go back through some segments of a loop, and return the cotangents of the carried values before them."""
+        """Return the cotangents of carried values before some segments of a loop from `cts`, those after them."""
         graph = self.graph
         first, count, size = part = kept.part
         if size == 1:
@@ -381,6 +380,7 @@ def _collect(reverse: Reverse, new: Loop, own: Adjoints, adjoints: Adjoints) -> 
             sums.append((outside, key, len(new.params) - 1))
 
     def collected(node: Node) -> None:
+        """Add the loop's sums to the cotangents of the values outside; `node` is that of the closed loop."""
         for outside, key, k in sums:
             adjoints.add(outside, key, reverse.copy.final(node, k))
 
@@ -415,19 +415,19 @@ class _RowCotangents:
                     self.columns.append((node, mine, scalars))
 
     def _from_first_to_last(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows in the order of the iterations."""
+        """Return rows in the order of the iterations, also if the loop writes them from last to first."""
         return rows[::-1] if self.loop.reverse else rows
 
     def _iteration_of(self, row: int) -> int:
-        """Return the iteration that writes a row."""
+        """Return the number of the iteration that writes a row."""
         return self.loop.length - 1 - row if self.loop.reverse else row
 
     def at(self, number: Node) -> list[tuple[Node, Node]]:
-        """Return (node of a row, its cotangent) in an iteration."""
+        """Return pairs (node of a row, its cotangent) for the iteration `number`."""
         return [(node, self._sum(parts, scalars, number)) for node, parts, scalars in self.columns]
 
     def _sum(self, parts, scalars: dict[int, Node], number: Node) -> Node:
-        """Return the cotangent of one node of a row in an iteration."""
+        """Return the cotangent of one node of a row in the iteration `number`, the sum of its parts."""
         graph, total = self.graph, self.graph.zero
         some: dict[int, Node] = dict(scalars)
         for memory, places in parts:
@@ -449,7 +449,7 @@ class _RowCotangents:
         return total
 
 
-# Operations on the integers of all iterations at once.
+# NumPy functions of the operations by which `_index_by_iteration` computes indices for all iterations at once.
 INDEX_OPERATIONS: dict[str, Callable] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "neg": np.negative,
     "idiv": lambda a, b: np.trunc(a / b).astype(int), "irem": np.fmod,
@@ -457,7 +457,7 @@ INDEX_OPERATIONS: dict[str, Callable] = {
 
 
 def _index_by_iteration(index: Node, loop: Loop) -> np.ndarray | None:
-    """Return an integer node's value in each iteration of a loop, None unless it follows from the counter alone."""
+    """Return an integer node's value in every iteration; None unless it follows from the loop's counter alone."""
     if index is loop.index:
         return np.arange(loop.length)
     if index.is_constant:

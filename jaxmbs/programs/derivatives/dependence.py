@@ -17,8 +17,7 @@ class Dependence:
     """The part of a marked graph that carries the derivative of its real results by some of its inputs.
 
     A node carries if it is active, which means that it changes with these inputs, and useful, which means that a result
-    changes
-    with it. Rules of marks, and slopes of other operations, become nodes of the same graph as they are met.
+    changes with it. Rules of marks, and slopes of other operations, become nodes of the same graph as they are met.
 
     Attributes:
         useful: serial numbers of carrying nodes, and of loops and stacks that contain some.
@@ -57,7 +56,7 @@ class Dependence:
         self.need = Liveness(traced.root, [*(traced.results if with_values else ()), seeds], marking)
 
     def carries(self, node: Node) -> bool:
-        """Return True if a node is active and useful."""
+        """Return True if a node is active and useful: part of what is differentiated."""
         return node.serial in self.useful and (node.serial in self.active or node.serial in self.inside)
 
     def follows(self, node: Node, argument: Node) -> bool:
@@ -73,23 +72,23 @@ class Dependence:
         return group.linear[self.masks[group]][:2]
 
     def nodes(self, region: Region) -> list[Node]:
-        """Return the carrying nodes of a region in the order in which they were made, without those of rules."""
+        """Return the carrying nodes of a region, except those of rules, in the order in which they were made."""
         return [x for x in region.nodes if x.serial in self.useful and x.serial not in self.owner]
 
     def own(self, group: MarkGroup) -> list[Node]:
-        """Return the carrying nodes of a group's rule."""
+        """Return the carrying nodes that the rule of a group made."""
         log = group.linear[self.masks[group]][2]
         return [x for x in log if self.owner.get(x.serial) is group and x.serial in self.useful]
 
     def _activate(self, nodes, live: Liveness | None, found: set[int]) -> None:
-        """Add the nodes that change with those in `found`."""
+        """Add to `found` those of the nodes that change with the nodes in `found`."""
         for node in nodes:
             # A loop is visited again, because an iteration of a loop around it may have activated more of it.
             if (node.serial not in found or node.op == "loop") and self._is_active(node, live, found):
                 found.add(node.serial)
 
     def _is_active(self, node: Node, live, found: set[int]) -> bool:
-        """Return True if a node changes with those in `found`."""
+        """Return True if a node changes with any of those in `found`."""
         op = node.op
         if op == "loop":
             return self._activate_loop(node.loop, live, found)
@@ -112,7 +111,7 @@ class Dependence:
         return any(x.serial in found for x in node.args)
 
     def _activate_loop(self, loop: Loop, live, found: set[int]) -> bool:
-        """Add the nodes of a loop that change with those in `found`, and return True if something of the loop does."""
+        """Add a loop's nodes that change with those in `found`; return True if any carried value or row does."""
         nodes = live.nodes(loop.body) if live is not None else loop.body.nodes
         while True:
             before = len(found)
@@ -144,7 +143,7 @@ class Dependence:
             self._reach(node, pending)
 
     def _reach(self, node: Node, pending: list[Node]) -> None:
-        """Add the nodes to which the derivative goes on from a useful node."""
+        """Add to `pending` the active nodes to which the derivative goes on from a useful node."""
         op = node.op
         if op == "param":
             if isinstance(node.origin, Carried):
@@ -171,7 +170,7 @@ class Dependence:
             self._slopes(node, args)
 
     def _reach_carried(self, loop: Loop, k: int, pending) -> None:
-        """Add a carried value of a loop, and the nodes that it comes from."""
+        """Add to `pending` the nodes from which carried value k of a loop comes."""
         carried = self.carried.setdefault(loop, set())
         if loop.condition is not None and not carried:
             self._seeds.append(loop.condition)
@@ -180,7 +179,7 @@ class Dependence:
             pending += [loop.inits[k], loop.results[k], loop.params[k]]
 
     def _reach_memory(self, buffer, after, offsets, pending) -> None:
-        """Add the nodes that are at some offsets of an array in memory."""
+        """Add to `pending` the nodes that are stored at these offsets of an array in memory."""
         if after is None:
             return
         self.useful.add(after.serial)
@@ -193,7 +192,7 @@ class Dependence:
                 pending += [row[k] for k in columns]
 
     def _reach_mark(self, node: Node, pending) -> None:
-        """Add the inputs of a mark's group, or the nodes of its rule."""
+        """Add to `pending` the inputs of a mark's group, or the nodes of its rule."""
         group, k = node.member
         carrying = self._context(node)
         if carrying is self.inside and not group.rule.is_linear(group.mask(carrying)):
@@ -217,7 +216,7 @@ class Dependence:
             pending.append(self.linear(group)[1][k])
 
     def is_direct(self, group: MarkGroup) -> bool:
-        """Return True if the rule of a group gives cotangents itself, without going back through its rates."""
+        """Return True if the rule of a group returns cotangents itself, so that its rates are not needed for them."""
         return not self.forward and group.rule.is_direct(self.masks[group])
 
     def _expand(self, group: MarkGroup, mask: tuple[bool, ...]) -> None:
@@ -244,7 +243,7 @@ class Dependence:
         self.owner.update({x.serial: group for x in log if x.region is group.region and x.serial in self.inside})
 
     def _slopes(self, node: Node, args: Sequence[Node]) -> None:
-        """Note the nodes that are needed to go through an operation to some of its arguments."""
+        """Note the nodes that the derivatives of an operation by these arguments consist of."""
         if node.op == "mul":
             a, b = node.args
             self._seeds += [other for x, other in ((a, b), (b, a)) if x in args]
@@ -257,5 +256,5 @@ class Dependence:
 
 
 def _may_change(node: Node) -> bool:
-    """Return True if a node may have a rate."""
+    """Return True if a node can have a derivative that is not zero, judged by its kind and operation alone."""
     return node.kind == REAL and not node.is_constant

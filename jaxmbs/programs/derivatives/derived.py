@@ -26,10 +26,11 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
     """Return the program (args, tangents of the active ones) ↦ tangents of the real outputs."""
     key = ("tangent", active)
     if key not in program.derived:
-        rates = _select(program.inputs, active)
-        real = _real(program.outputs)
+        rates = _selected_shapes(program.inputs, active)
+        real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
+            """Return the graph of the tangents."""
             old = program.marked
             dependence = Dependence(old, program.dtype, active, forward=True, marking=marking)
             graph = Graph()
@@ -43,13 +44,13 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
                     forward.memory[copied][memory.buffer] = View.of(next(given))
             forward.push(dependence.nodes(old.root), copied)
             values = [
-                _rate(forward, result, copied)
+                _result_rate(forward, result, copied)
                 for result, out in zip(old.results, program.outputs, strict=True)
                 if out.dtype.kind == "f"
             ]
             return TracedGraph.of(graph, args, values, real)
 
-        tangent = program.derived[key] = _program(program, trace, [*program.inputs, *rates], real, key)
+        tangent = program.derived[key] = _derived_program(program, trace, [*program.inputs, *rates], real, key)
         # It is linear in its tangents, so its cotangents are those of the program itself.
         mask = (False,) * len(active) + (True,) * len(rates)
         tangent.derived["cotangent", mask] = _backward(program, active)
@@ -60,10 +61,11 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
     """Return the program (other args, cotangents of the outputs) ↦ cotangents of the args in which `program` is linear."""
     key = ("cotangent", linear)
     if key not in program.derived:
-        others = _select(program.inputs, [not on for on in linear])
+        others = _selected_shapes(program.inputs, [not on for on in linear])
         shapes = [*others, *program.outputs]
 
         def trace(marking: bool) -> TracedGraph:
+            """Return the graph of the cotangents."""
             graph, args = Graph(), _place_inputs(shapes)
             given = iter(args)
             # A linear function has the same derivative everywhere.
@@ -71,7 +73,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
             views = [nothing(x) if on else View.of(next(given)) for x, on in zip(program.inputs, linear, strict=True)]
             return _reverse_graph(program, program.marked, linear, marking, graph, args, views, list(given))
 
-        program.derived[key] = _program(program, trace, shapes, _select(program.inputs, linear), key)
+        program.derived[key] = _derived_program(program, trace, shapes, _selected_shapes(program.inputs, linear), key)
     return program.derived[key]
 
 
@@ -84,8 +86,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
 
     Returns:
         The program with the kept states as further outputs; the tangent program with them as further inputs, whose
-        cotangent
-        program goes back through them; the number of these states.
+        cotangent program goes back through them; the number of these states.
     """
     key = ("linearized", active, segments.kept_bytes())
     if key not in program.derived:
@@ -93,14 +94,17 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         program.savings.append(saving)
         found = load_or_compute("states", program.key_of(*key, *segments.settings()), lambda: saving.shapes)
         states = [Shape(tuple(shape), np.dtype(dtype)) for shape, dtype in found]
-        keeping = _program(program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active))
-        rates = _select(program.inputs, active)
-        real = _real(program.outputs)
+        keeping = _derived_program(
+            program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active)
+        )
+        rates = _selected_shapes(program.inputs, active)
+        real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
+            """Refuse to make a graph: the tangent program serves only to derive its cotangent program."""
             raise AssertionError("tangents beside kept states are only gone back through")
 
-        linear = _program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
+        linear = _derived_program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
         mask = (False,) * (len(active) + len(states)) + (True,) * len(rates)
         linear.derived["cotangent", mask] = _backward(program, active, saving, states)
         program.derived[key] = keeping, linear, len(states)
@@ -108,22 +112,23 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
 
 
 def has_loops(program: Program) -> bool:
-    """Return True if a program has loops whose states are worth keeping."""
+    """Return True if a program has loops that keep states for reverse mode."""
     found = lambda: any(_is_long(node) for node in program.root.nodes if node.op == "loop")
     return load_or_compute("loops", program.key_of("loops", *segments.settings()), found)
 
 
 def _is_long(node: Node) -> bool:
-    """Return True if the states of a loop are worth keeping."""
+    """Return True if a node is a loop with more iterations than those that keep nothing, or with loops inside."""
     loop = node.loop
     return loop.length > tuning.MAX_ITERATIONS_KEEPING_NOTHING or any(x.op == "loop" for x in loop.body.nodes)
 
 
 def _backward(program: Program, active, saving: _StateKeeping | None = None, states: Sequence[Shape] = ()) -> Program:
     """Return the program (args, kept states, cotangents of the real outputs) ↦ cotangents of the active args."""
-    shapes = [*program.inputs, *states, *_real(program.outputs)]
+    shapes = [*program.inputs, *states, *_real_shapes(program.outputs)]
 
     def trace(marking: bool) -> TracedGraph:
+        """Return the graph of the cotangents, with the kept states in the places of the forward run."""
         graph, args = Graph(), _place_inputs(shapes)
         count = len(program.inputs)
         kept = args[count : count + len(states)]
@@ -135,7 +140,7 @@ def _backward(program: Program, active, saving: _StateKeeping | None = None, sta
         return _reverse_graph(program, old, active, marking, graph, args, views, args[count + len(states) :], restore)
 
     key = ("backward", active, saving is not None)
-    return _program(program, trace, shapes, _select(program.inputs, active), key)
+    return _derived_program(program, trace, shapes, _selected_shapes(program.inputs, active), key)
 
 
 def _reverse_graph(
@@ -178,7 +183,7 @@ def _reverse_graph(
             reverse.seed(result, next(given), adjoints)
     reverse.pull(dependence.nodes(old.root), copied, adjoints, None)
     wanted = [memory for memory, on in zip(old.inputs, active, strict=True) if on]
-    outputs = _select(program.inputs, active)
+    outputs = _selected_shapes(program.inputs, active)
     values = [_input_cotangents(graph, memory, adjoints, out) for memory, out in zip(wanted, outputs, strict=True)]
     return TracedGraph.of(graph, args, values, outputs)
 
@@ -212,7 +217,7 @@ class _StateKeeping:
 
     @cached_property
     def shapes(self) -> list[tuple[tuple[int, ...], str]]:
-        """Shapes and types of the arrays."""
+        """Shapes and types of the arrays in which states and results are kept."""
         types = {REAL: self.program.dtype, INTEGER: jax.dtypes.canonicalize_dtype(np.int64), "b": np.dtype(bool)}
         found: list[tuple[tuple[int, ...], str]] = []
         for node, parts, groups, finals in self.plan.loops:
@@ -299,11 +304,12 @@ def instantiate(program: Program, tracer, args: Sequence) -> list:
 
 
 def _reshape(value, shape):
+    """Return a result, nodes or an array in memory, in another shape."""
     return value.reorder(value.offsets.reshape(shape)) if isinstance(value, Memory) else value.reshape(shape)
 
 
-def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
-    """Return a program that is derived from another, under a key."""
+def _derived_program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
+    """Return the program derived from another that is kept under a key, made if there is none."""
     what, *which = key
     name = f"{what}_of_{program.name}"
     derived = Program(trace, inputs, outputs, name, program.key_of(what, which, *segments.settings()))
@@ -311,18 +317,18 @@ def _program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
     return derived
 
 
-def _select(shapes: Sequence[Shape], mask: Sequence[bool]) -> list[Shape]:
-    """Return the chosen shapes."""
+def _selected_shapes(shapes: Sequence[Shape], mask: Sequence[bool]) -> list[Shape]:
+    """Return the shapes whose mask is True."""
     return [x for x, on in zip(shapes, mask, strict=True) if on]
 
 
-def _real(shapes: Sequence[Shape]) -> list[Shape]:
-    """Return the shapes of real arrays."""
+def _real_shapes(shapes: Sequence[Shape]) -> list[Shape]:
+    """Return the shapes that have a floating-point dtype."""
     return [x for x in shapes if x.dtype.kind == "f"]
 
 
 def _place_inputs(shapes: Sequence[Shape]) -> list[Memory]:
-    """Return inputs of these shapes in memory."""
+    """Return inputs of these shapes, numbered from 0, as arrays in memory."""
     return [place_argument(k, x.shape, x.dtype) for k, x in enumerate(shapes)]
 
 
@@ -335,8 +341,8 @@ def _copy_result(copy: Copy, result, copied: CopiedRegion):
     return _result_in_view(copy.graph, copied.memory[result.buffer], result)
 
 
-def _rate(forward: Forward, result, copied: CopiedRegion):
-    """Return the rate of a result."""
+def _result_rate(forward: Forward, result, copied: CopiedRegion):
+    """Return the rate of a result of the old graph, as an array of nodes."""
     if not isinstance(result, Memory):
         return array([forward.rate(x, copied) for x in result.ravel()], result.shape)
     view = forward.memory[copied].get(result.buffer)

@@ -1,8 +1,7 @@
 """States that loops keep for reverse mode: before every iteration, or before each segment of iterations only.
 
 If only the first state of a segment is kept, reverse mode computes the states of the segment again before it goes back
-through
-it, and keeps values that take long to compute with them.
+through it, and keeps values that take long to compute with them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from jaxmbs.programs.runtime import tuning
 
 
 def settings() -> tuple:
-    """Return the thresholds on which programs for reverse mode depend, for their keys in the store."""
+    """Return the constants of `tuning` on which programs for reverse mode depend, for their keys in the store."""
     return (
         kept_bytes(),
         tuning.KEPT_STATE_BYTES_INNER_LOOP,
@@ -30,7 +29,7 @@ def settings() -> tuple:
 
 
 def kept_bytes() -> int:
-    """Return the bytes of states that a loop keeps from the forward run, in programs that are traced now."""
+    """Return the limit on the bytes of states that a loop keeps from the forward run, in programs traced now."""
     return tuning.KEPT_STATE_BYTES_GPU if is_by_threads() else tuning.KEPT_STATE_BYTES
 
 
@@ -63,9 +62,8 @@ class KeptStates(NamedTuple):
 def parts_of(length: int, state_bytes: int, budget: float) -> list[Segments]:
     """Return a loop's segments: of one iteration if their states are within a budget of bytes, else of about √n iterations.
 
-    All segments are equally long if there is such a size below 2 √n, because they are then compiled once; else the rest is
-    one
-    more segment.
+    All segments are equally long if there is such a size below 2 √n, because they are then compiled once; else the rest
+    is one more segment.
     """
     if length * state_bytes <= budget:
         return [Segments(0, length, 1)]
@@ -76,7 +74,7 @@ def parts_of(length: int, state_bytes: int, budget: float) -> list[Segments]:
 
 
 def state_bytes(loop: Loop, carried: Sequence[int], size: int) -> int:
-    """Return the bytes of the carried values of a loop, with real numbers of `size` bytes."""
+    """Return the bytes of one state, the carried values with these numbers, if real numbers have `size` bytes."""
     return sum({"f": size, "i": 8, "b": 1}[loop.params[k].kind] for k in carried)
 
 
@@ -124,7 +122,7 @@ def run_segments(
 def _by_segments(
     copy: Copy, loop: Loop, copied: CopiedRegion, part: Segments, state: dict[int, Node], groups
 ) -> CopiedIterations:
-    """Copy a loop as a loop over segments, each a loop over its iterations. The states are those before each segment."""
+    """Copy a part of a loop as a loop over segments of iterations; its states are those before each segment."""
     graph, count = copy.graph, part.segments
     outer = copy.open_loop(count, reverse=loop.reverse)
     begin = {k: copy.parameter(outer, x) for k, x in state.items()}
@@ -144,7 +142,7 @@ def _by_segments(
 
 
 def group_by_kind(loop: Loop, carried: Sequence[int]) -> list[list[int]]:
-    """Return carried values of the same kind together."""
+    """Return the numbers of carried values in groups of the same kind."""
     kinds: dict[str, list[int]] = {}
     for k in carried:
         kinds.setdefault(loop.params[k].kind, []).append(k)
@@ -152,7 +150,7 @@ def group_by_kind(loop: Loop, carried: Sequence[int]) -> list[list[int]]:
 
 
 def iteration_number(graph, part: Segments, segment: Node):
-    """Return the function from the iteration of a segment to that of the whole loop."""
+    """Return the function (iteration within a segment) ↦ its number in the whole loop, for this `segment`."""
     start = graph.add(graph.constant(part.first), graph.mul(segment, graph.constant(part.size)))
     return lambda k: graph.add(start, k)
 

@@ -7,22 +7,22 @@ from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import REAL, Node
 from jaxmbs.programs.graph.operations import OPERATIONS
 
-# Nodes that return their argument and stop its derivative. In the rates of a rule they pass the cotangent on: a rate is
-# linear in other rates. In forward mode rates of a rule are copied as values.
+# Operations that return their argument and stop its derivative. In the rates of a rule they pass the cotangent on: a
+# rate is linear in other rates. In forward mode rates of a rule are copied as values.
 HANDED_ON = frozenset({"stop", "save"})
-# Nodes whose derivatives `tangent` and `cotangent` write out.
+# Operations whose derivatives `tangent` and `cotangent` write out, so that they need no slope.
 DIRECT = (
     frozenset({"load", "stack", "out", "loop", "mark"})
     | HANDED_ON
     | {name for name, operation in OPERATIONS.items() if operation.is_linear}
 )
-# Nodes whose derivative is zero wherever it exists.
+# Operations whose derivative is zero wherever it exists.
 STEADY = (
     frozenset({"const", "param", "index"})
     | HANDED_ON
     | {name for name, operation in OPERATIONS.items() if operation.slope is None and not operation.is_linear}
 )
-# Nodes that take as long as ten multiplications or more.
+# Operations that take as long as ten multiplications or more.
 COSTLY = frozenset({"save"}) | {name for name, operation in OPERATIONS.items() if operation.is_costly}
 
 
@@ -41,7 +41,7 @@ def partials(graph: Graph, node: Node) -> list[tuple[Node, Node]]:
 
 
 def carriers(node: Node) -> tuple[Node, ...]:
-    """Return the arguments by which an active operation may have a derivative, without memory and loops."""
+    """Return the arguments by which an active node may have a derivative; none for memory and loops."""
     if node.op in HANDED_ON:
         return node.args
     if node.op in STEADY or node.op in ("load", "stack", "out", "loop", "mark"):

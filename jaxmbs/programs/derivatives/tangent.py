@@ -36,7 +36,7 @@ class Forward:
         return self.rates[copied.of(node.region)].get(node.serial, self.graph.zero)
 
     def begin(self, copied: CopiedRegion) -> None:
-        """Make room for the rates of a region."""
+        """Make empty tables for the rates of a region."""
         self.rates[copied], self.memory[copied], self.finals[copied] = {}, {}, {}
 
     def push(self, nodes: Iterable[Node], copied: CopiedRegion) -> None:
@@ -48,10 +48,10 @@ class Forward:
             elif node.op == "stack":
                 self.memory[copied][node.buffer] = View(nodes=[self.rate(x, copied) for x in node.args])
             elif node.op != "param" and self.dependence.carries(node):
-                own[node.serial] = self._of(node, copied)
+                own[node.serial] = self._carrying_rate(node, copied)
 
-    def _of(self, node: Node, copied: CopiedRegion) -> Node:
-        """Return the rate of a carrying node."""
+    def _carrying_rate(self, node: Node, copied: CopiedRegion) -> Node:
+        """Return the rate of a node that carries, by the rule of its operation."""
         graph, op, args = self.graph, node.op, node.args
         rate = lambda x: self.rate(x, copied)
         value = lambda x: self.copy.value(x, copied)
@@ -68,10 +68,10 @@ class Forward:
         if op == "load":
             return self._loaded_rate(node, copied)
         if op == "mark":
-            return self._of_mark(node, copied)
+            return self._mark_rate(node, copied)
         return graph.total([graph.mul(rate(x), value(slope)) for x, slope in self.dependence.slopes[node.serial]])
 
-    def _of_mark(self, node: Node, copied: CopiedRegion) -> Node:
+    def _mark_rate(self, node: Node, copied: CopiedRegion) -> Node:
         """Return the rate of a mark, by the rule of its group."""
         group, k = node.member
         rates, results = self.dependence.linear(group)
@@ -83,7 +83,7 @@ class Forward:
         return self.copy.value(results[k], copied)
 
     def _loaded_rate(self, node: Node, copied: CopiedRegion) -> Node:
-        """Return the rate of a scalar in memory."""
+        """Return the rate of a scalar in memory that a "load" node reads."""
         buffer, offset, stride = node.address
         in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
         where = copied.of(node.args[0].region if in_memory else root_of(copied))

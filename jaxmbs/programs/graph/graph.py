@@ -13,7 +13,7 @@ from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Address, Buffer, N
 from jaxmbs.programs.graph.operations import COMMUTATIVE, COMPARISONS, OF_TRUTHS, OPERATIONS
 from jaxmbs.programs.runtime import tuning
 
-# Nodes that are never taken to be the same in every lane.
+# Operations of nodes that never count as uniform, the same in every lane.
 IN_MEMORY = frozenset({"load", "stack", "loop", "out"})
 
 
@@ -46,7 +46,7 @@ class Graph:
 
     @property
     def count(self) -> int:
-        """Number of nodes that were made."""
+        """Number of nodes made so far."""
         return self._serial
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Graph:
         return found
 
     def _constant(self, value) -> Node:
-        """Return a constant that is -0.0, NaN, or new."""
+        """Return the node of a constant that is −0.0 or NaN, or was not used before."""
         kind = (
             TRUTH if isinstance(value, (bool, np.bool_)) else INTEGER if isinstance(value, (int, np.integer)) else REAL
         )
@@ -114,7 +114,7 @@ class Graph:
         return found
 
     def parameter(self, kind: str, region: Region, detail=None) -> Node:
-        """Make a value that a region is given."""
+        """Make a "param" node: a value that a region gets from outside."""
         return self.node("param", (), kind, detail, region, uniform=False)
 
     def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
@@ -138,7 +138,7 @@ class Graph:
         return self.plain(op, *args, kind=kind) if rule is None else rule(self, *args)
 
     def plain(self, op: str, *args: Node, kind: str | None = None) -> Node:
-        """Return an operation that is not simplified; arguments of commutative ones in the order of their making."""
+        """Return an operation as it is, without simplification; commutative arguments in the order of their making."""
         if op in COMMUTATIVE and args[0].serial > args[1].serial:
             args = args[::-1]
         if op in COMPARISONS:
@@ -146,7 +146,7 @@ class Graph:
         return self.unique(op, args, kind or args[0].kind)
 
     def _fold(self, op, values, kind):
-        """Return the result of an operation of constants as a Python number of a kind."""
+        """Return the result of an operation with constant arguments as a Python number of a kind."""
         value = OPERATIONS[op].value(*values)
         if op in ("select", "integer"):
             return value
@@ -156,19 +156,23 @@ class Graph:
         return (int(value) + 2**63) % 2**64 - 2**63 if kind == INTEGER else float(value)
 
     def add(self, a: Node, b: Node) -> Node:
+        """Return a + b."""
         return self.make("add", a, b)
 
     def sub(self, a: Node, b: Node) -> Node:
+        """Return a − b."""
         return self.make("sub", a, b)
 
     def mul(self, a: Node, b: Node) -> Node:
+        """Return a · b."""
         return self.make("mul", a, b)
 
     def select(self, condition: Node, yes: Node, no: Node) -> Node:
+        """Return `yes` where the condition holds, else `no`."""
         return self.make("select", condition, yes, no)
 
     def total(self, terms: Sequence[Node], kind: str = REAL) -> Node:
-        """Return the sum of the terms in their order."""
+        """Return the sum of the terms, added in their order; zero of this kind without terms."""
         if not terms:
             return self.constant(0 if kind == INTEGER else 0.0)
         result = terms[0]
@@ -177,6 +181,7 @@ class Graph:
         return result
 
     def _add(self, a, b):
+        """Simplify a + b."""
         if a.op == "const" and a.value == 0:
             return b
         if b.op == "const" and b.value == 0:
@@ -188,6 +193,7 @@ class Graph:
         return self.plain("add", a, b)
 
     def _sub(self, a, b):
+        """Simplify a − b."""
         if b.op == "const" and b.value == 0:
             return a
         if a.op == "const" and a.value == 0:
@@ -199,6 +205,7 @@ class Graph:
         return self.plain("sub", a, b)
 
     def _neg(self, a):
+        """Simplify −a."""
         if a.op == "neg":
             return a.args[0]
         if a.op == "const":
@@ -208,6 +215,7 @@ class Graph:
         return self.unique("neg", (a,), a.kind)
 
     def _mul(self, a, b):
+        """Simplify a · b."""
         if b.op == "const":
             a, b = b, a
         if a.op == "const":
@@ -227,6 +235,7 @@ class Graph:
         return self.plain("mul", a, b)
 
     def _div(self, a, b):
+        """Simplify a / b."""
         if a.op == "const" and a.value == 0:
             return self.constant(0.0)
         if b.op == "const":
@@ -241,9 +250,11 @@ class Graph:
         return self.plain("div", a, b)
 
     def _abs(self, a):
+        """Simplify |a|."""
         return self._abs(a.args[0]) if a.op == "neg" else a if a.op == "abs" else self.plain("abs", a)
 
     def _max(self, a, b):
+        """Simplify the larger of a and b."""
         # Most entries of a sparse matrix are zero.
         for x, y in ((a, b), (b, a)):
             if x is self.zero and self._is_size(y):
@@ -258,12 +269,15 @@ class Graph:
         return a.op == "abs" or a.serial in self._sizes or (a.op == "const" and a.value >= 0)
 
     def _cos(self, a):
+        """Simplify cos a."""
         return self._cos(a.args[0]) if a.op == "neg" else self.plain("cos", a)
 
     def _sin(self, a):
+        """Simplify sin a."""
         return self._neg(self._sin(a.args[0])) if a.op == "neg" else self.plain("sin", a)
 
     def _select(self, condition, yes, no):
+        """Simplify a choice by a condition."""
         if condition.op == "const":
             return yes if condition.value else no
         if yes is no:
@@ -281,24 +295,29 @@ class Graph:
         return self.unique("select", (condition, yes, no), yes.kind)
 
     def _not(self, a):
+        """Simplify the opposite of a truth value."""
         return a.args[0] if a.op == "not" else self.plain("not", a)
 
     def _and(self, a, b):
+        """Simplify a and b."""
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
                 return y if x.value else x
         return a if a is b else self.plain("and", a, b)
 
     def _or(self, a, b):
+        """Simplify a or b."""
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
                 return x if x.value else y
         return a if a is b else self.plain("or", a, b)
 
     def _real(self, a):
+        """Simplify the conversion to a real number."""
         return a if a.kind == REAL else self.plain("real", a, kind=REAL)
 
     def _integer(self, a):
+        """Simplify the conversion to an integer."""
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
     def hold(self, a: Node, op: str = "stop") -> Node:
@@ -354,7 +373,7 @@ class Graph:
         return result
 
 
-# Operations that are simplified when they are made, by the methods above: `_add` for "add".
+# Simplifications by operation, those methods of `Graph` above whose names begin with an underscore: `_add` for "add".
 SIMPLIFICATIONS = {name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")}
 
 
@@ -373,5 +392,5 @@ def formula_nodes(node: Node) -> tuple[list[Node], Node]:
     return graph.root.nodes, result
 
 
-# Upper limit on the number of nodes of a formula.
+# Upper limit on the number of nodes of an operation's formula, so that their serial numbers do not overlap.
 MAX_FORMULA_NODES = 1_000

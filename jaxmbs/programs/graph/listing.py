@@ -36,9 +36,11 @@ class _Listing:
         self.lines: list[str] = []
 
     def line(self, depth: int, text: str) -> None:
+        """Add a line of text, indented by its depth."""
         self.lines.append("    " * depth + text)
 
     def name(self, node: Node) -> str:
+        """Return a constant as it is written, or the name of a node, given on first use."""
         if node.op == "const":
             return repr(node.value)
         if node.serial not in self.names:
@@ -47,6 +49,7 @@ class _Listing:
         return self.names[node.serial]
 
     def buffer(self, buffer) -> str:
+        """Return the name of an input or an array in memory, given on first use."""
         if buffer.source is not None:
             return f"x{buffer.source}"
         return self.buffers.setdefault(buffer, f"m{len(self.buffers)}")
@@ -60,7 +63,7 @@ class _Listing:
                 self.line(depth, f"{self.name(node)} = {self.expression(node)}")
 
     def expression(self, node: Node) -> str:
-        """Return the expression of a node."""
+        """Return the listing's expression of a node."""
         names = [self.name(arg) for arg in node.args if arg.op not in ("loop", "stack")]
         sign = OPERATIONS[node.op].sign if node.op in OPERATIONS else None
         if sign is not None:
@@ -76,7 +79,7 @@ class _Listing:
         return f"{node.op}({', '.join(names)})"
 
     def loop(self, loop: Loop, depth: int) -> None:
-        """Write a loop."""
+        """Write a loop with its operations, indented."""
         live = self.live
         carried = live.params(loop)
         for k in carried:
@@ -99,5 +102,5 @@ class _Listing:
 
 
 def _type(x) -> str:
-    """Return dtype and shape."""
+    """Return dtype and shape as text."""
     return f"{x.dtype}[{','.join(map(str, x.shape))}]"

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxmbs.programs.graph.nodes import Buffer, Carried, Loop, Memory, Node, Region
 
-# Number of the last part of a region that is computed in several parts.
+# Number of the last part of a region that is computed in several parts; the others count from 0.
 LAST = -1
 
 
@@ -93,6 +93,7 @@ class Liveness:
         found: set[int] = set()
 
         def use(node: Node, region: Region, here: int):
+            """Note a node that is used in part `here` of a region if it comes from another part or region."""
             if node.op in ("const", "param"):
                 return
             # The counter is known in all parts of its own region.
@@ -111,7 +112,7 @@ class Liveness:
         return found
 
     def _use_loop(self, node: Node, region: Region, here: int, use: Callable, part: dict[int, int]) -> None:
-        """Note the uses of values by a loop."""
+        """Note the nodes that a loop in part `here` of a region uses: initial values, results, condition and rows."""
         loop = node.loop
         end = lambda region: LAST if any(part.get(x.serial, 0) == LAST for x in region.nodes) else 0
         body = end(loop.body)
@@ -125,7 +126,7 @@ class Liveness:
             use(loop.condition, loop.condition_region, end(loop.condition_region))
 
     def _visit(self, node: Node) -> None:
-        """Note the nodes that a node needs."""
+        """Note as needed the nodes on which a needed node depends directly."""
         if node.serial in self.needed:
             return
         self.needed.add(node.serial)
@@ -153,13 +154,13 @@ class Liveness:
             self._pending += node.args
 
     def _need_group(self, group) -> None:
-        """Note the nodes that the rule of a mark needs."""
+        """Note as needed the nodes that the rule of a group of marks uses."""
         if group not in self._groups:
             self._groups.add(group)
             self._pending += group.nodes()
 
     def _need_memory(self, after: Node | None, buffer: Buffer) -> None:
-        """Note the nodes that an array in memory needs."""
+        """Note as needed the nodes that fill a buffer, all by `after`."""
         self.buffers.add(buffer)
         if after is None:
             return
@@ -170,7 +171,7 @@ class Liveness:
                     self._pending += row
 
     def _need_carried(self, loop: Loop, k: int) -> None:
-        """Note the nodes that a carried value needs."""
+        """Note as needed carried value k of a loop, and the nodes that it comes from."""
         carried = self.carried.setdefault(loop, set())
         if k not in carried:
             carried.add(k)

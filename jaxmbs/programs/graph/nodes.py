@@ -10,11 +10,11 @@ import numpy as np
 
 from jaxmbs.programs.errors import ProgramError
 
-# Kind of a scalar: a real number of the program's floating-point type.
+# Kind of a node: a real number of the program's floating-point type.
 REAL = "f"
-# Kind of a scalar: an integer.
+# Kind of a node: an integer.
 INTEGER = "i"
-# Kind of a scalar: a truth value.
+# Kind of a node: a truth value.
 TRUTH = "b"
 
 
@@ -89,14 +89,17 @@ class Node:
 
     @property
     def is_constant(self) -> bool:
+        """True if the node is a number that is known when the program is made."""
         return self.op == "const"
 
     @property
     def is_integer(self) -> bool:
+        """True if the node is an integer."""
         return self.kind == INTEGER
 
     @property
     def is_truth(self) -> bool:
+        """True if the node is a truth value."""
         return self.kind == TRUTH
 
 
@@ -114,14 +117,14 @@ class Address(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """A carried value of a loop."""
+    """The place of a carried value: its loop, and its number there."""
 
     loop: Loop
     number: int
 
 
 class Buffer:
-    """An array in memory.
+    """An array in memory, of rows of scalars of one kind.
 
     Attributes:
         source: number of the input of the program that it is; None if a loop or a "stack" fills it.
@@ -184,10 +187,11 @@ class Memory:
 
     @property
     def shape(self):
+        """Shape of the array."""
         return self.offsets.shape
 
     def reorder(self, offsets: np.ndarray) -> Memory:
-        """Return the same memory with other offsets."""
+        """Return the array in memory with other offsets into the same buffer."""
         return Memory(self.buffer, offsets, self.after)
 
 
@@ -199,7 +203,7 @@ def reached_offsets(size: int, offset: int, stride: int) -> range:
 
 
 def kind_of(dtype) -> str:
-    """Return the kind of scalars of a dtype."""
+    """Return the kind of node, REAL, INTEGER or TRUTH, for numbers of a dtype."""
     kind = np.dtype(dtype).kind
     if kind == "f":
         return REAL
@@ -211,14 +215,14 @@ def kind_of(dtype) -> str:
 
 
 def array(flat: Sequence, shape) -> np.ndarray:
-    """Return a list of nodes as an array of a shape."""
+    """Return a flat list of nodes as a NumPy array of a shape."""
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
     return result.reshape(shape)
 
 
 def place_argument(number: int, shape, dtype) -> Memory:
-    """Return an input of the program in memory."""
+    """Return input `number` of the program as an array in memory."""
     size = math.prod(shape)
     length = shape[0] if shape else 1
     buffer = Buffer(number, kind_of(dtype), length, size // max(length, 1))

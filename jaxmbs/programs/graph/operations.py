@@ -61,10 +61,11 @@ class Operation:
 
 
 def _numpy(name: str) -> Callable:
-    """Return NumPy's function of Python numbers, without warnings."""
+    """Return NumPy's function with this name, for Python numbers and without warnings."""
     function = getattr(np, name)
 
     def fold(*args):
+        """Return the function of Python numbers."""
         with np.errstate(all="ignore"):
             return float(function(*(np.float64(a) for a in args)))
 
@@ -77,16 +78,18 @@ def _sign(a: float) -> float:
 
 
 def _remainder(a: float, b: float) -> float:
-    """Return the remainder with the sign of a."""
+    """Return the remainder of a / b with the sign of a."""
     with np.errstate(all="ignore"):
         return float(np.fmod(a, b))
 
 
 def _minimum(a: float, b: float) -> float:
+    """Return the smaller number, NaN if either is NaN."""
     return a if a != a else b if b != b else min(a, b)
 
 
 def _maximum(a: float, b: float) -> float:
+    """Return the larger number, NaN if either is NaN."""
     return a if a != a else b if b != b else max(a, b)
 
 
@@ -111,22 +114,22 @@ def _truncate(value: float) -> int:
 
 
 def _instruction(word: str) -> Callable:
-    """Return an instruction of two arguments and a result of one type."""
+    """Return a function that writes LLVM's instruction `word` of two arguments and a result of one type."""
     return lambda code, node, args: code.instruction(node, word, args)
 
 
 def _intrinsic(name: str) -> Callable:
-    """Return a call of an intrinsic function of real numbers."""
+    """Return a function that writes a call of LLVM's intrinsic function `name` of real numbers."""
     return lambda code, node, args: code.intrinsic(node, name, args)
 
 
 def _elementary(name: str) -> Callable:
-    """Return a call of a function of `vector_math` or `exponentials`."""
+    """Return a function that writes a call of the function `name` of `vector_math` or `exponentials`."""
     return lambda code, node, args: code.elementary(node, name, args)
 
 
 def _method(name: str) -> Callable:
-    """Return a method of `Instructions`."""
+    """Return a function that calls the method `name` of `Instructions`."""
     return lambda code, node, args: getattr(code, name)(node, args)
 
 
@@ -134,29 +137,32 @@ def _method(name: str) -> Callable:
 
 
 def _inverse(g: Any, x: Any):
-    """Return 1 / x."""
+    """Return 1 / x, as a node of the graph."""
     return g.make("div", g.constant(1.0), x)
 
 
 def _square(g: Any, x: Any):
+    """Return x², as a node of the graph."""
     return g.mul(x, x)
 
 
 def _one_plus(g: Any, x: Any):
+    """Return 1 + x, as a node of the graph."""
     return g.add(g.constant(1.0), x)
 
 
 def _one_minus(g: Any, x: Any):
+    """Return 1 − x, as a node of the graph."""
     return g.sub(g.constant(1.0), x)
 
 
 def _by_root(inside: Callable) -> Callable:
-    """Return the slope 1 / √inside(x²)."""
+    """Return the function that gives the slope 1 / √inside(x²)."""
     return lambda g, y, x: _inverse(g, g.make("sqrt", inside(g, _square(g, x))))
 
 
 def _divide_slope(g: Any, y: Any, a: Any, b: Any):
-    """Return the slopes of a / b."""
+    """Return the derivatives of y = a / b by a and b."""
     inverse = y if a.is_constant and a.value == 1 else _inverse(g, b)
     return inverse, g.make("neg", g.mul(y, inverse))
 
@@ -165,6 +171,7 @@ def _extreme_slope(wins: str) -> Callable:
     """Return the slopes of min or max: 1 for the argument that is taken, ½ for both where they are equal."""
 
     def slope(g: Any, y: Any, a: Any, b: Any):
+        """Return the derivatives of min or max by a and b."""
         half, one, zero = g.constant(0.5), g.constant(1.0), g.constant(0.0)
         taken, same = g.make(wins, a, b), g.make("eq", a, b)
         by_a = g.select(taken, one, g.select(same, half, zero))
@@ -174,7 +181,7 @@ def _extreme_slope(wins: str) -> Callable:
 
 
 def _power_slope(g: Any, y: Any, a: Any, b: Any):
-    """Return the slopes of aᵇ."""
+    """Return the derivatives of y = aᵇ by a and b."""
     one, zero = g.constant(1.0), g.constant(0.0)
     by_a = g.mul(b, g.make("pow", a, g.sub(b, one)))
     # 0ᵇ does not change with b > 0.
@@ -183,13 +190,13 @@ def _power_slope(g: Any, y: Any, a: Any, b: Any):
 
 
 def _angle_slope(g: Any, y: Any, a: Any, b: Any):
-    """Return the slopes of atan2."""
+    """Return the derivatives of atan2(a, b) by a and b."""
     inverse = _inverse(g, g.add(_square(g, a), _square(g, b)))
     return g.mul(b, inverse), g.make("neg", g.mul(a, inverse))
 
 
 def _remainder_slope(g: Any, y: Any, a: Any, b: Any):
-    """Return the slopes of the remainder."""
+    """Return the derivatives of the remainder of a / b by a and b."""
     quotient = g.make("div", g.sub(a, y), b)
     return g.constant(1.0), g.make("neg", g.make("round", quotient))
 
@@ -265,8 +272,11 @@ def _comparison(
     )
 
 
+# JavaScript: the nearest integer, ties to even.
 _EVEN = "const even = (x) => { const r = Math.round(x); return r - x === 0.5 && r % 2 !== 0 ? r - 1 : r; };"
+# JavaScript: x to the power of y with C's values for x = ±1.
 _POWER = "const power = (x, y) => x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y;"
+# JavaScript: the integer part of a number, held within 64 bits, 0 for NaN.
 _WHOLE = "const whole = (x) => Math.max(-(2 ** 63), Math.min(2 ** 63, Math.trunc(Number(x)))) || 0;"
 
 # All scalar operations by name. Arguments are real numbers unless the entry says otherwise.

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Number of rows up to which symmetric matrices are eliminated row by row; larger ones are halved.
+# Largest number of rows with which symmetric matrices are eliminated row by row; larger ones are split into halves.
 MAX_BLOCK_ROWS = 16
 
 
@@ -42,17 +42,16 @@ def _semidefinite(matrix, floor):
     """Factor a semidefinite matrix.
 
     Returns:
-        (G with GᵀG an inverse for the rows that do not depend on others and zero in the rest, 1, smallest pivot / diagonal
-        entry,
-        1 for these rows and 0 for others).
+        (G with GᵀG an inverse for the rows that do not depend on others and zero in the rest, 1, smallest pivot /
+        diagonal entry, 1 for these rows and 0 for others).
     """
     return _symmetric_root(matrix, floor)
 
 
 def _symmetric_root(matrix, floor):
+    """Return (G, 1, rcond, kept rows), GᵀG being the inverse without the rows whose pivots are below `floor`."""
     # G instead of the inverse: a pivot that is only rounding, but above the floor, makes the inverse so large that the
     # rounding of its entries spoils solutions. In G it affects one row, whose part of a solution lies in the null space.
-    """Factor a symmetric matrix, without the rows with pivots below `floor`."""
     root, pivots = _root_by_blocks(matrix, floor)
     diagonal = jnp.diagonal(matrix)
     rcond = jnp.min(pivots / jnp.where(diagonal > 0, diagonal, 1), initial=1)
@@ -83,6 +82,7 @@ def _root_by_rows(matrix, floor):
     index = jnp.arange(matrix.shape[0])
 
     def eliminate(k, carry):
+        """Eliminate row k; carry: the rest of the matrix, L⁻¹, reciprocals of pivots (zero below the floor)."""
         rest, lower, reciprocals = carry
         pivot = rest[k, k]
         reciprocal = jnp.where(pivot > floor[k], 1 / pivot, 0)
@@ -97,10 +97,10 @@ def _root_by_rows(matrix, floor):
 
 
 def _invert(matrix, regular):
-    """Return (inverse, sign, rcond, ones) of a matrix, or its left inverse; zero if it is not regular."""
-    rows = _largest(matrix, 1)
+    """Return (inverse or left inverse, sign of the determinant, rcond, ones); the inverse is zero if not regular."""
+    rows = _largest_sizes(matrix, 1)
     scaled = matrix / rows[:, None]
-    columns = _largest(scaled, 0)
+    columns = _largest_sizes(scaled, 0)
     eliminated = _gauss_jordan if matrix.shape[0] == matrix.shape[1] else _left_inverse
     inverse, sign, rcond = eliminated(scaled / columns[None, :])
     inverse = jnp.where(regular, inverse / columns[:, None] / rows[None, :], 0)
@@ -113,6 +113,7 @@ def _left_inverse(matrix: Float[Array, "rows n"]):
     index = jnp.arange(m)
 
     def eliminate(k, carry):
+        """Eliminate column k; carry: rows after row exchanges, smallest and largest pivot."""
         rest, smallest, largest = carry
         pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))
         rest = rest[jnp.where(index == k, pivot_row, jnp.where(index == pivot_row, k, index))]
@@ -127,8 +128,8 @@ def _left_inverse(matrix: Float[Array, "rows n"]):
     return rest[:n, n:], one, smallest / largest
 
 
-def _largest(values, axis):
-    """Return the largest absolute values along an axis, 1 where all are zero."""
+def _largest_sizes(values, axis):
+    """Return the largest absolute values along an axis, with 1 in place of 0."""
     largest = jnp.max(jnp.abs(values), axis=axis)
     return jnp.where(largest > 0, largest, 1)
 
@@ -137,8 +138,7 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
     """Invert by elimination with partial pivoting.
 
     It is a counted loop of elementwise operations: with a batch axis vector code on every platform, and faster than the
-    libraries'
-    batched LU up to a dozen rows or so.
+    libraries' batched LU up to a dozen rows or so.
 
     Returns:
         (inverse, sign of the determinant, smallest pivot / largest pivot).
@@ -147,6 +147,7 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
     index = jnp.arange(n)
 
     def eliminate(k, carry):
+        """Eliminate column k; carry: rows, their order, sign of the order, smallest and largest pivot."""
         rest, order, sign, smallest, largest = carry
         pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))
         swapped = jnp.where(index == k, pivot_row, jnp.where(index == pivot_row, k, index))

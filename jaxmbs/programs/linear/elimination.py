@@ -1,8 +1,7 @@
 """Elimination in small matrices of nodes, ordered when the program is made: little fill, few operations.
 
-Known zeros are skipped. Rows and columns without a choice, and those with a constant as pivot, are eliminated first; the
-blocks
-that remain are eliminated with partial pivoting, rows swapped by selection in every lane for itself.
+Known zeros are skipped. Rows and columns without a choice, and those with a constant as pivot, are eliminated first;
+the blocks that remain are eliminated with partial pivoting, rows swapped by selection in every lane for itself.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import numpy as np
 from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import Node
 
-# Absolute values of constants that serve as pivots without comparison: those of a mechanism's equations are ±1 and small
-# integers.
+# Smallest and largest absolute value of constants that serve as pivots without comparison: those of a mechanism's
+# equations are ±1 and small integers.
 PIVOT_CONSTANTS = (0.125, 8.0)
 
 
@@ -44,12 +43,12 @@ class PivotStep:
     rest: dict[int, Node]
 
     def nodes(self) -> list[Node]:
-        """Return all nodes of the step."""
+        """Return all nodes of the step, which are those that have to be copied with it."""
         conditions = [swap[0] for swap in self.swaps]
         return [self.pivot, self.reciprocal, *conditions, *self.factors.values(), *self.rest.values()]
 
     def copy_with(self, of: Callable[[Node], Node]) -> PivotStep:
-        """Return the step with other nodes."""
+        """Return the step with of(node) in the place of each node."""
         swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
         every = lambda some: {k: of(x) for k, x in some.items()}
         return PivotStep(
@@ -64,7 +63,7 @@ class Factors(abc.ABC):
         self.graph, self.steps, self.rows = graph, steps, rows
 
     def nodes(self) -> list[Node]:
-        """Return all nodes of the factors."""
+        """Return all nodes of the factors, which are those that have to be copied with them."""
         return [x for step in self.steps for x in step.nodes()]
 
     def copy_into(self, graph: Graph, of: Callable[[Node], Node]) -> Factors:
@@ -84,6 +83,7 @@ class GeneralFactors(Factors):
     """Factors L U with rows exchanged. If a matrix has more rows than columns, rows without a pivot take no part."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return x with A x = rhs."""
         g, y = self.graph, list(rhs)
         for step in self.steps:
             self._swap(y, step.swaps)
@@ -98,6 +98,7 @@ class GeneralFactors(Factors):
         return x
 
     def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return x with Aᵀ x = rhs."""
         g, b = self.graph, list(rhs)
         x: list = [g.constant(0.0)] * self.rows
         for step in self.steps:
@@ -111,16 +112,17 @@ class GeneralFactors(Factors):
         return x
 
     def _swap(self, values: list[Node], swaps) -> None:
-        """Swap values in place."""
+        """Swap entries of `values` in place, by the conditions under which rows were swapped."""
         select = self.graph.select
         for condition, a, b in swaps:
             values[a], values[b] = select(condition, values[b], values[a]), select(condition, values[a], values[b])
 
 
 class SymmetricFactors(Factors):
-    """Factors L D Lᵀ of a symmetric matrix."""
+    """Factors L D Lᵀ of a symmetric matrix, positive definite or semidefinite."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
+        """Return x with A x = rhs; it is also the solution for Aᵀ."""
         g, y = self.graph, self._forward(rhs)
         for step in reversed(self.steps):
             value = g.mul(y[step.row], step.reciprocal)
@@ -139,7 +141,7 @@ class SymmetricFactors(Factors):
         return y
 
     def _forward(self, rhs: Sequence[Node]) -> list[Node]:
-        """Return L⁻¹ b."""
+        """Return L⁻¹ b, the forward substitution, for the right-hand side b."""
         g, y = self.graph, list(rhs)
         for step in self.steps:
             for row, factor in step.factors.items():
@@ -193,9 +195,8 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
 class Elimination:
     """Elimination of a matrix with at least as many rows as columns, the order chosen from its zeros and constants.
 
-    If `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero: solutions are meaningless,
-    but
-    finite.
+    If `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero: solutions are
+    meaningless, but finite.
 
     Attributes:
         factors: for solving.
@@ -213,13 +214,13 @@ class Elimination:
         self.entries: list[dict[int, Node]] = [{j: x for j, x in enumerate(row) if not is_zero(x)} for row in matrix]
         self.rows, self.columns = set(range(self.n)), set(range(columns))
         self.steps: list[PivotStep] = []
-        self._easy()
+        self._eliminate_without_choice()
         for rows, columns in blocks({i: set(self.entries[i]) & self.columns for i in self.rows}, self.columns):
-            self._block(rows, columns)
+            self._eliminate_block(rows, columns)
         self.factors = GeneralFactors(graph, self.steps, self.n)
 
-    def _easy(self) -> None:
-        """Eliminate with pivots that need no comparison: the only entry of a row or column, or a constant."""
+    def _eliminate_without_choice(self) -> None:
+        """Eliminate while there are pivots without a choice: the only entry of a row or column, or a constant."""
         while self.columns:
             counts = dict.fromkeys(self.columns, 0)
             for i in self.rows:
@@ -241,7 +242,7 @@ class Elimination:
                 return
             self._eliminate(best[2], best[3], self.rows - {best[2]}, [])
 
-    def _block(self, rows: list[int], columns: list[int]) -> None:
+    def _eliminate_block(self, rows: list[int], columns: list[int]) -> None:
         """Eliminate a block with partial pivoting, entries relative to the largest of their row at the start."""
         g = self.graph
         if len(rows) == len(columns) == 1:
@@ -267,18 +268,18 @@ class Elimination:
         return None
 
     def _entry(self, i: int, j: int) -> Node:
-        """Return an entry of the matrix in its current state."""
+        """Return entry (i, j) of the partly eliminated matrix."""
         return self.entries[i].get(j, self.zero)
 
     def _swap_rows(self, swap: Node, first: int, other: int) -> None:
-        """Swap two rows if a condition holds."""
+        """Swap rows `first` and `other` in every lane where the condition `swap` holds."""
         a, b, select = self.entries[first], self.entries[other], self.graph.select
         for j in sorted(set(a) | set(b)):
             x, y = a.get(j, self.zero), b.get(j, self.zero)
             a[j], b[j] = select(swap, y, x), select(swap, x, y)
 
     def _eliminate(self, i: int, j: int, others, swaps) -> None:
-        """Eliminate column j from other rows by row i."""
+        """Subtract multiples of row i from the rows `others` so that their entries in column j vanish."""
         g = self.graph
         pivot = self.entries[i].pop(j, self.zero)
         reciprocal = _reciprocal(g, pivot)
@@ -299,7 +300,7 @@ class Elimination:
         self.rows.discard(i)
         self.columns.discard(j)
 
-    def _largest(self, values: Sequence[Node]) -> Node:
+    def _largest_size(self, values: Sequence[Node]) -> Node:
         """Return the largest absolute value, 1 if all are zero."""
         g = self.graph
         largest = self.zero
@@ -310,8 +311,8 @@ class Elimination:
         return g.select(g.make("gt", largest, self.zero), largest, g.constant(1.0))
 
     def row_size(self, i: int) -> Node:
-        """Return the largest absolute value of a row, 1 if all are zero."""
-        return self._largest([x for x in self.original[i] if not is_zero(x)])
+        """Return the largest absolute value of row i of the matrix, 1 if all are zero."""
+        return self._largest_size([x for x in self.original[i] if not is_zero(x)])
 
     @property
     def sign(self) -> Node:
@@ -350,13 +351,13 @@ class Elimination:
             column = [(self.original[i, step.column], weights[i]) for i in range(self.n)]
             scaled = [g.mul(x, w) for x, w in column if not is_zero(x)]
             size = g.mul(step.pivot, moved[step.row])
-            size = g.make("abs", g.make("div", size, self._largest(scaled)))
+            size = g.make("abs", g.make("div", size, self._largest_size(scaled)))
             smallest, largest = g.make("min", smallest, size), g.make("max", largest, size)
         return g.make("div", smallest, largest)
 
 
 def _reciprocal(graph: Graph, pivot: Node) -> Node:
-    """Return 1 / pivot, zero for a pivot that is known to be zero: its row depends on others."""
+    """Return 1 / pivot; zero for a pivot that is known to be zero, because its row depends on others."""
     return graph.constant(0.0) if is_zero(pivot) else graph.make("div", graph.constant(1.0), pivot)
 
 
@@ -366,7 +367,7 @@ def is_zero(x: Node) -> bool:
 
 
 def parity(order: Sequence[int]) -> int:
-    """Return the sign of a permutation."""
+    """Return the sign of a permutation, 1 or −1."""
     order, sign = list(order), 1
     for k in range(len(order)):
         while order[k] != k:
@@ -379,13 +380,14 @@ def parity(order: Sequence[int]) -> int:
 def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[int], list[int]]]:
     """Return rows and columns of the diagonal blocks of a block triangular form.
 
-    It takes a matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the rows
-    that are
-    matched to its columns. If the pattern has no full diagonal, as with more rows than columns, there is one block.
+    It takes a matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the
+    rows that are matched to its columns. If the pattern has no full diagonal, as with more rows than columns, there is
+    one block.
     """
     matched: dict[int, int] = {}  # column → row
 
     def augment(row: int, visited: set[int]) -> bool:
+        """Match a row to a column, rematching other rows if necessary; return True if that is possible."""
         for column in sorted(pattern[row]):
             if column in visited:
                 continue
@@ -415,6 +417,7 @@ def _strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:
     parts: list[list[int]] = []
 
     def visit(v: int) -> None:
+        """Number a node and those reachable from it, and collect the strongly connected parts that are complete."""
         number[v] = low[v] = len(number)
         stack.append(v)
         for w in graph[v]:

@@ -51,6 +51,7 @@ solve_p = Primitive("solve_factored")
 
 @factorise_p.def_abstract_eval
 def _factor_abstract(matrix, limit, *, kind):
+    """Return the shapes and types of factors, sign, rcond and kept rows."""
     turned = (*matrix.shape[:-2], matrix.shape[-1], matrix.shape[-2])
     shapes = turned, matrix.shape[:-2], matrix.shape[:-2], matrix.shape[:-1]
     return [jax.core.ShapedArray(shape, matrix.dtype) for shape in shapes]
@@ -58,6 +59,7 @@ def _factor_abstract(matrix, limit, *, kind):
 
 @solve_p.def_abstract_eval
 def _solve_abstract(matrix, factors, limit, rhs, *, kind, transposed):
+    """Return the shape and type of the solutions."""
     size = factors.shape[-1 if transposed and kind == "general" else -2]
     return jax.core.ShapedArray((*rhs.shape[:-2], size, rhs.shape[-1]), rhs.dtype)
 
@@ -71,10 +73,12 @@ mlir.register_lowering(solve_p, mlir.lower_fun(solve_array, multiple_results=Fal
 
 
 def _batch_factor(args, dims, *, kind):
+    """Factorise a batch of matrices, the batch axis in front."""
     return factorise_p.bind(*_in_front(args, dims), kind=kind), [0, 0, 0, 0]
 
 
 def _batch_solve(args, dims, **params):
+    """Solve for a batch; with one matrix for all samples their right-hand sides become columns."""
     if any(d is not None for d in dims[:3]):
         return solve_p.bind(*_in_front(args, dims), **params), 0
     # The same matrix for all samples: their right-hand sides become further columns.
@@ -97,12 +101,13 @@ batching.primitive_batchers[solve_p] = _batch_solve
 
 
 def _factor_jvp(primals, tangents, *, kind):
-    """Factors are differentiated where they are used; the estimates have no useful derivative."""
+    """Return factors and estimates with zero tangents: factors are differentiated where they are used."""
     results = factorise_p.bind(*primals, kind=kind)
     return results, [zero_tangent(x) for x in results]
 
 
 def _solve_jvp(primals, tangents, *, kind, transposed):
+    """Return x = A⁻¹ b and its tangent A⁻¹ (ḃ − Ȧ x)."""
     matrix, factors, limit, rhs = primals
     x = solve_p.bind(matrix, factors, limit, rhs, kind=kind, transposed=transposed)
     change = None if type(tangents[3]) is ad.Zero else tangents[3]
@@ -116,6 +121,7 @@ def _solve_jvp(primals, tangents, *, kind, transposed):
 
 
 def _solve_transpose(cotangent, matrix, factors, limit, rhs, *, kind, transposed):
+    """Return the cotangent A⁻ᵀ c of the right-hand sides, in which the solution is linear."""
     if type(cotangent) is ad.Zero:
         return None, None, None, None
     solution = solve_p.bind(matrix, factors, limit, cotangent, kind=kind, transposed=not transposed)

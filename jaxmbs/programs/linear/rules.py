@@ -46,6 +46,7 @@ class _Solution(AbstractRule):
         self.key = "solution", kind, transposed
 
     def tangents(self, tracer, inputs, outputs, rates):
+        """Return ẋ = A⁻¹ (ḃ − Ȧ x)."""
         matrix, factors, limit, _ = inputs
         by_matrix, _, _, change = rates
         if by_matrix is not None:
@@ -56,15 +57,17 @@ class _Solution(AbstractRule):
         return self.solve(tracer, matrix, factors, limit, change)
 
     def cotangents(self, tracer, inputs, active, cotangents):
+        """Return the cotangent A⁻ᵀ c of the right-hand sides."""
         return _Solution(self.kind, not self.transposed).solve(tracer, *inputs[:3], rhs=cotangents[0])
 
     def is_linear(self, active):
+        """Return True if the matrix does not change: x is linear in the right-hand sides."""
         return not active[0]
 
     is_direct = is_linear
 
     def solve(self, tracer, matrix, factors, limit, rhs):
-        """Return the solution in a trace, marked as one."""
+        """Return the solution for these right-hand sides in a trace, marked with this rule."""
         graph = tracer.graph
         known_factors = factors.factors if isinstance(factors, DeferredArray) else None
         if known_factors is None:
@@ -82,17 +85,17 @@ class _Solution(AbstractRule):
 
 
 def _trace_solve(tracer, eqn, matrix, factors, limit, rhs):
-    """Trace a solution."""
+    """Trace a `solve` primitive: return the solution, marked with the rule of its derivative."""
     return _Solution(**eqn.params).solve(tracer, matrix, factors, limit, tracer.nodes(rhs))
 
 
 def _symmetric(kind: str, graph, matrix, limit):
-    """Return the factors of a symmetric matrix."""
+    """Return the factors L D Lᵀ of a symmetric matrix; `limit` has the least pivots if the kind is "semidefinite"."""
     return factor_symmetric(graph, matrix, list(limit) if kind == "semidefinite" else None)
 
 
 def _smallest_pivot(graph, matrix, factors):
-    """Return the smallest pivot divided by its diagonal entry, at most 1."""
+    """Return the smallest quotient of a pivot and its diagonal entry, at most 1."""
     smallest = graph.constant(1.0)
     for step in factors.steps:
         smallest = graph.make("min", smallest, graph.make("div", step.pivot, matrix[step.row, step.row]))

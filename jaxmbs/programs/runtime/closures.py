@@ -21,7 +21,7 @@ def open_closure(f: Callable, *args) -> tuple[Callable, list]:
 
 
 def convert_closure(f: Callable, *args) -> tuple[Callable, list]:
-    """Return `jax.closure_convert(f, *args)`, traced with the settings in which programs are traced.
+    """Return `jax.closure_convert(f, *args)`: f as a function of its captured values, traced with default settings.
 
     These leave out the axes of a `shard_map`.
     """

@@ -11,7 +11,7 @@ import gc
 
 @contextlib.contextmanager
 def without_garbage_collection():
-    """Return a context without garbage collection."""
+    """Return a context in which Python's garbage collector is switched off."""
     was_on = gc.isenabled()
     gc.disable()
     try:

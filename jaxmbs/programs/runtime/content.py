@@ -1,8 +1,7 @@
 """Digests of functions of arrays: equal for jaxprs that compute the same in the same way.
 
-Derivative rules, which are Python functions, count as well: those of packages whose versions are part of every key by their
-name
-and closure, others by their code.
+Derivative rules, which are Python functions, count as well: those of packages whose versions are part of every key by
+their name and closure, others by their code.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from jax.extend import core
 
 from jaxmbs.programs.runtime import jax_compat
 
-# Packages whose code follows from their versions.
+# Packages whose functions are identified by their names, because versions of these packages are part of every key.
 KNOWN_PACKAGES = frozenset({"jax", "jaxlib", "jaxmbs", "equinox", "numpy", "builtins", "functools", "operator", "math"})
-# Classes of JAX whose `repr` differs for different values.
+# Names of JAX's classes whose `repr` differs for different values, so that it can stand for them.
 SHOWN_IN_FULL = frozenset(
     {"PyTreeDef", "Mesh", "AbstractMesh", "NamedSharding", "SingleDeviceSharding", "UnspecifiedValue", "PartitionSpec"}
     | {"FTTuple", "FTDict", "FTPyTree", "FTSingleton", "FTStatic"}
 )
-# Upper limit on the nesting of functions that derivative rules close over.
+# Upper limit on the nesting of functions that derivative rules close over; deeper ones have no digest.
 MAX_DEPTH = 40
 
 
 class NoDigest(ValueError):
-    """A value has no digest."""
+    """Raised if a value, or something in it, has no digest, so that nothing made from it is kept on disk."""
 
 
 def digest(closed: core.ClosedJaxpr) -> bytes | None:
@@ -55,7 +54,7 @@ def digest_of_values(closed: core.ClosedJaxpr, of_function: Callable[[Any], Any]
 
 
 def digest_of_parts(*parts) -> bytes:
-    """Return the digest of several digests, numbers and names."""
+    """Return the digest of several parts: digests, numbers and names."""
     return hashlib.sha256(repr(parts).encode()).digest()
 
 
@@ -76,10 +75,11 @@ class _Content:
         self.marks: dict[int, int] = {}
 
     def of(self, x) -> bytes:
+        """Return the digest of a value."""
         return hashlib.sha256(repr(self.text(x)).encode()).digest()
 
     def text(self, x):
-        """Return something whose `repr` differs for different values."""
+        """Return a value as something whose `repr` differs for different values; raise `NoDigest` if there is none."""
         if x is None or isinstance(x, (bool, int, float, str, bytes, complex)):
             return (type(x).__name__, x) if type(x).__module__ == "builtins" else (type(x).__qualname__, repr(x))
         if isinstance(x, (tuple, list)):
@@ -134,7 +134,7 @@ class _Content:
         return type(x).__qualname__, text
 
     def once(self, x) -> bytes:
-        """Return the digest of a jaxpr or function, computed once."""
+        """Return the digest of a jaxpr or function, computed once for each object."""
         found = self.known.get(id(x))
         if found is None:
             self.alive.append(x)
@@ -154,10 +154,11 @@ class _Content:
         return found
 
     def jaxpr(self, jaxpr):
-        """Return the parts of a jaxpr, its variables numbered."""
+        """Return the parts of a jaxpr that make its content, its variables numbered as they occur."""
         numbers: dict[Any, int] = {}
 
         def named(var):
+            """Return a constant by its type and text, a variable by its number."""
             if hasattr(var, "val"):
                 return self.type(var.aval), self.text(var.val)
             return numbers.setdefault(var, len(numbers))
@@ -170,14 +171,14 @@ class _Content:
         return [*lines, [named(x) for x in jaxpr.outvars]]
 
     def type(self, aval) -> str:
-        """Return the text of a variable's type."""
+        """Return the text of a variable's type: shape, dtype and weak type."""
         found = self.types.get(aval)
         if found is None:
             found = self.types[aval] = repr((type(aval).__name__, str(aval), getattr(aval, "weak_type", None)))
         return found
 
     def function(self, f):
-        """Return the parts of a function."""
+        """Return the parts of a function that make its content: code or name, closure, defaults and globals."""
         rule = jax_compat.rule_within(f)
         if rule is not None:
             return "rule", [self.text(part) for part in rule]
@@ -207,7 +208,7 @@ class _Content:
         return self.name(f), self.code(f.__code__), bound, used
 
     def code(self, code: types.CodeType):
-        """Return the parts of a code object."""
+        """Return the parts of a code object that make its content."""
         constants = [self.code(c) if isinstance(c, types.CodeType) else self.text(c) for c in code.co_consts]
         return code.co_code, code.co_names, code.co_varnames, constants
 

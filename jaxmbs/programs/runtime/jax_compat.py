@@ -13,14 +13,16 @@ from jax._src import config, dispatch, linear_util, sharding_impls, source_info_
 from jax._src.interpreters import ad, partial_eval
 from jax.extend import core
 
-# Up to JAX 0.11.0 a rule that linearizes gives (results, nonzero, residuals, function), and the function takes
-# (residuals, *tangents). Later both have one more place before the last, for structured residuals: None here.
+# True from JAX 0.11.1 on: a rule that linearizes returns a further value before the last, structured residuals, which
+# are None here. Up to 0.11.0 it returns (results, nonzero, residuals, function), and the function takes (residuals,
+# *tangents).
 STRUCTURED_RESIDUALS = jax.__version_info__ >= (0, 11, 1)
 
-# Classes of values that wrapped functions leave when they are called; they do not belong to the function.
+# Classes of the memories in which JAX's wrapped functions leave values when they are called; these do not belong to the
+# function.
 MEMORIES = (linear_util.Store, linear_util.EqualStore)
 
-# Classes that wrap static arguments; the value is `val`.
+# Classes in which JAX wraps static arguments; the argument is their `val`.
 STATIC_ARGUMENTS = (util.Hashable, util.Unhashable)
 
 # JAX's own rule for primitives that have none.
@@ -37,6 +39,7 @@ def define_linearization(primitive, rule: Callable) -> None:
     """
 
     def rule_in_current_form(*args, **params):
+        """Return the rule's outcome in the form of the installed JAX."""
         outcome = rule(*args, **params)
         if not STRUCTURED_RESIDUALS or len(outcome) == 5:
             return outcome
@@ -82,7 +85,7 @@ def default_platform() -> str:
 
 
 def varying_axes(kind) -> frozenset:
-    """Return the axes of a `shard_map` with `check_vma=True` over which values of a type vary."""
+    """Return the axes of a `shard_map` with `check_vma=True` over which values of the type `kind` vary."""
     return getattr(getattr(kind, "mat", None), "varying", frozenset())
 
 
@@ -133,7 +136,7 @@ def without_varying_axes(context):
 
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
-    """Return a context in which functions are traced with the default settings of JAX.
+    """Return a context in which functions are traced with JAX's default settings.
 
     It holds even under `jax.disable_jit`, `jax_numpy_dtype_promotion="strict"`, and `shard_map(…, check_vma=True)`.
     """

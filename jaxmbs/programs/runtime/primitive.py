@@ -60,7 +60,7 @@ def emission(name: str) -> AbstractContextManager[Any]:
 
 
 def run(program: Program, *args) -> list:
-    """Return the outputs of a program."""
+    """Return the outputs of a program for one sample; under `vmap` for a batch."""
     if EMISSIONS.get(EMISSION.value) == ():
         jax_compat.check_array_code(args, f"the emission is {EMISSION.value!r}")
         return core.jaxpr_as_fun(program.source)(*args)
@@ -68,12 +68,12 @@ def run(program: Program, *args) -> list:
 
 
 def _bind(*args, **params) -> list:
-    """Return the outputs of the primitive; its operands may vary over different axes of a `shard_map`."""
+    """Bind the primitive and return its outputs; its operands may vary over different axes of a `shard_map`."""
     return run_p.bind(*jax_compat.varying_alike(args), **params)
 
 
 def zero_tangent(x):
-    """Return the tangent of a value that does not depend on the variables of differentiation."""
+    """Return the zero tangent of a value, which has dtype float0 unless the value is real."""
     return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
@@ -97,6 +97,7 @@ def save_for_reverse(x):
 
 @run_p.def_impl
 def _impl(*args, **params):
+    """Run a program outside `jit`, by a compiled function, also under `jax.disable_jit`."""
     # A program is compiled even under `jax.disable_jit`, which runs everything else operation by operation.
     with jax.disable_jit(False):
         return _jitted_bind(**params)(*args)
@@ -110,10 +111,12 @@ def _jitted_bind(**params):
 
 @run_p.def_abstract_eval
 def _abstract(*args, program: Program, batch, emission):
+    """Return the shapes and types of the outputs of a batch."""
     return jax_compat.shaped_like([((*batch, *out.shape), out.dtype) for out in program.outputs], args)
 
 
 def _batch(args, dims, *, program, batch, emission):
+    """Return the outputs of a batch, the new axis in front of all others, and its places there."""
     size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
     moved = [x[None] if d is None else jnp.moveaxis(x, d, 0) for x, d in zip(args, dims, strict=True)]
     results = _bind(*moved, program=program, batch=(size, *batch), emission=emission)
@@ -124,6 +127,7 @@ batching.primitive_batchers[run_p] = _batch
 
 
 def _jvp(primals, tangents, *, program: Program, batch, emission):
+    """Return the outputs and their tangents, by the tangent program of the active inputs."""
     out = _bind(*primals, program=program, batch=batch, emission=emission)
     active = tuple(
         type(t) is not ad.Zero and x.dtype.kind == "f" for t, x in zip(tangents, program.inputs, strict=True)
@@ -153,6 +157,7 @@ def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
     outputs, states = results[:split], results[split:]
 
     def tangents(residuals, *tangents):
+        """Return the tangents of the outputs from the kept states, by the linear program."""
         given = [
             ad.instantiate_zeros(t)
             for t, nz, x in zip(tangents, nonzeros, program.inputs, strict=True)
@@ -181,6 +186,7 @@ jax_compat.define_linearization(run_p, _linearize_any)
 
 
 def _transpose(cotangents, *args, program: Program, batch, emission):
+    """Return the cotangents of the linear inputs, by the cotangent program; None for the others."""
     linear = tuple(ad.is_undefined_primal(x) for x in args)
     cotangents = [ad.instantiate_zeros(ct) for ct in cotangents]
     others = [x for x, lin in zip(args, linear, strict=True) if not lin]
@@ -205,16 +211,18 @@ ad.primitive_transposes[run_p] = _transpose
 _lowering = threading.RLock()
 
 
-def _on(platform: str):
-    """Return the rule by which XLA gets the operations of a program on a platform."""
+def _lowering_rule(platform: str):
+    """Return the rule by which XLA lowers a program on a platform, "cpu" for example."""
 
     def lower(*args, program: Program, batch, emission):
+        """Lower a program by the backend of the platform, then delete graphs that are not worth their memory."""
         with _lowering:
             results = backend_for(emission, platform, program).lower(program, batch, args, platform)
             release_graphs(program)
         return results
 
     def lower_by_shards(*args, batch, **params):
+        """Lower a program whose batch XLA may divide among devices."""
         # XLA asks for the shards when it compiles, or not at all if it finds the result in JAX's cache.
         backend_for(params["emission"], platform, params["program"])
         whole = functools.partial(run_p.bind, batch=batch, **params)
@@ -223,6 +231,7 @@ def _on(platform: str):
     alone, shared = (mlir.lower_fun(f, multiple_results=True) for f in (lower, lower_by_shards))
 
     def rule(context, *args, program: Program, batch, emission):
+        """Lower a program by shards if it is partitioned, else as a whole."""
         is_shared = batch and program.outputs and jax_compat.is_partitioned(context)
         context, unchecked = jax_compat.without_varying_axes(context)
         with unchecked:
@@ -232,13 +241,13 @@ def _on(platform: str):
 
 
 jax_compat.define_partition(run_p)
-mlir.register_lowering(run_p, _on("other"))
+mlir.register_lowering(run_p, _lowering_rule("other"))
 for _platform in PLATFORMS:
-    mlir.register_lowering(run_p, _on(_platform), platform=_platform)
+    mlir.register_lowering(run_p, _lowering_rule(_platform), platform=_platform)
 
 
 @rule("straight_line_program", movement=True)
-def _inside(tracer, eqn, *args):
+def _trace_nested_program(tracer, eqn, *args):
     """Trace a program within a program: it is taken apart, so that both share their common operations."""
     program, batch = eqn.params["program"], eqn.params["batch"]
     if batch:
@@ -254,6 +263,7 @@ def _row_by_row(program: Program, batch, *args):
     mapped = [x.shape[0] == batch[0] for x in args]
 
     def one(_, rows):
+        """Return the results for one row of the operands that have rows."""
         rows = list(rows)
         full = [rows.pop(0) if m else x[0] for m, x in zip(mapped, args, strict=True)]
         return None, _row_by_row(program, batch[1:], *full)

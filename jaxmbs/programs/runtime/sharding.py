@@ -34,6 +34,7 @@ def gather(tree):
     """Return the arrays of a tree as NumPy arrays, complete in every process, wherever their rows are."""
 
     def whole(x):
+        """Return an array as a NumPy array with all rows, those of other processes included."""
         if isinstance(x, jax.Array) and not x.is_fully_addressable:
             from jax.experimental import multihost_utils  # imported by few, and not in a moment
 
@@ -57,9 +58,11 @@ def by_shards(whole: Callable, lower: Callable, batch: Sequence[int], args: Sequ
     depth = len(batch)
 
     def local(*args):
+        """Return the results of a shard, whose batch is as large as its operands."""
         return lower(tuple(max(x.shape[k] for x in args) for k in range(depth)), *args)
 
     def partition(mesh, arg_shapes, result_shapes):
+        """Return how XLA should divide operands and results: along the batch axes of the first result."""
         axes = (*result_shapes[0].sharding.spec, *[None] * depth)[:depth]
         spec = lambda x: PartitionSpec(*(axes[k] if x.shape[k] == batch[k] else None for k in range(depth)))
         place = lambda x: NamedSharding(mesh, spec(x))
@@ -75,6 +78,7 @@ def _rule(batch: Sequence[int], args: Sequence, outputs: Sequence) -> dict:
     whole: list[str] = []
 
     def named(x) -> str:
+        """Return the names of an array's axes, for the sharding rule."""
         names = []
         for k, size in enumerate(x.shape):
             if k < len(batch) and size == batch[k]:

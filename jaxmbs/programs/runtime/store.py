@@ -1,10 +1,8 @@
 """Facts about programs and their machine code on disk, from one process to the next.
 
-A file is named by the content that it was made from, and begins with a digest of its own, so that one that is damaged or
-half
-written counts as missing. Files are numbers, text as JSON, and machine code; nothing in them is run by Python. They are
-read only
-from a folder that nobody else may write to.
+A file is named by the content that it was made from, and begins with a digest of its own, so that one that is damaged
+or half written counts as missing. Files are numbers, text as JSON, and machine code; nothing in them is run by Python.
+They are read only from a folder that nobody else may write to.
 """
 
 from __future__ import annotations
@@ -25,25 +23,26 @@ from pathlib import Path
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
-# Environment variable with the folder.
+# Environment variable with the folder of the cache, or with one of `OFF`.
 VARIABLE = "JAXMBS_CACHE"
-# Its values that turn the cache off.
+# Values of JAXMBS_CACHE that turn the cache off.
 OFF = ("off", "0", "false", "no")
-# Default upper limit on the size of the folder, in megabytes.
+# Default upper limit on the size of the cache's folder, in megabytes; beyond it the least recently used files are
+# deleted.
 MAX_MB = 1024
-# Fraction of the limit down to which the least recently used files are deleted.
+# Fraction of the limit on the folder's size down to which the least recently used files are deleted.
 KEPT_FRACTION = 0.75
-# Bytes that a disk must have room for, or nothing is written to it.
+# Bytes that a disk must have free for the cache to be written to it.
 MIN_FREE_BYTES = 2**20
-# Beginning of the reasons why nothing is written.
+# Beginning of the warnings' reason if nothing can be written to the cache's folder.
 UNWRITTEN = "it cannot be written"
-# Number of files that a process writes before it checks the size of the folder again.
+# Number of files that a process writes to the cache before it checks the size of the folder again.
 FILES_PER_TRIM = 64
-# First bytes of every file.
+# First bytes of every file of the cache; a file with others counts as missing.
 MAGIC = b"jaxmbs 1"
-# Bytes of the digest after them.
+# Number of bytes, after `MAGIC`, of the digest of a file's content.
 DIGEST_BYTES = hashlib.sha256().digest_size
-# Packages on which programs or their machine code depend.
+# Packages on which programs or their machine code depend; their versions are part of every key.
 PACKAGES = ("jax", "jaxlib", "numpy", "equinox", "llvmlite")
 
 
@@ -108,7 +107,7 @@ class Store:
                 self._forget(temporary)
 
     def files(self) -> list[tuple[Path, os.stat_result]]:
-        """Return all files, the least recently used first."""
+        """Return path and status of all files in the folder, the least recently used first."""
         found = []
         for path in self.folder.rglob("*"):
             try:
@@ -120,7 +119,7 @@ class Store:
         return sorted(found, key=lambda file: max(file[1].st_mtime, file[1].st_atime))
 
     def trim(self) -> None:
-        """Delete the least recently used files if there are more bytes than the limit allows."""
+        """Delete the least recently used files down to `KEPT_FRACTION` of the limit, if the folder is above it."""
         files = self.files()
         size = sum(status.st_size for _, status in files)
         if size <= self.limit:
@@ -132,14 +131,14 @@ class Store:
             size -= status.st_size
 
     def clear(self) -> int:
-        """Delete all files, and return their number."""
+        """Delete all files of the cache, and return their number."""
         files = self.files()
         for path, _ in files:
             self._forget(path)
         return len(files)
 
     def _path(self, kind: str, key: bytes) -> Path:
-        """Return the file of a key."""
+        """Return the path of the file with the value of a kind under a key."""
         return self.folder / f"{hashlib.sha256(environment() + key).hexdigest()[:40]}.{kind}"
 
     @staticmethod
@@ -155,7 +154,7 @@ def _is_private(status: os.stat_result) -> bool:
 
 
 def _reason_not_to_use(folder: Path) -> str | None:
-    """Create a folder for this user only, and return why it is not to be read, None if it is."""
+    """Create a folder that is this user's alone; return the reason why the cache must not use it, or None."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return _reason_not_to_trust(folder.resolve())
@@ -164,7 +163,7 @@ def _reason_not_to_use(folder: Path) -> str | None:
 
 
 def _reason_not_to_write(folder: Path) -> str | None:
-    """Return why nothing can be written to a folder, None if something can."""
+    """Return the reason why the cache cannot write to a folder, or None if it can."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(MIN_FREE_BYTES))
@@ -174,18 +173,18 @@ def _reason_not_to_write(folder: Path) -> str | None:
 
 
 def _write_error(error: OSError) -> str:
-    """Return an error of writing as a reason."""
+    """Return an error of writing to the folder as a reason for the warning."""
     return f"{UNWRITTEN}: {error.strerror or error}"
 
 
 def _warn(folder: Path, reason: str) -> None:
-    """Warn that a folder is not used, or not written to."""
+    """Warn that a folder is not used as a cache, or not written to, and why."""
     effect = "is not written to" if reason.startswith(UNWRITTEN) else "is not used"
     warnings.warn(f"the cache folder {folder} {effect}: {reason}", stacklevel=3)
 
 
 def _reason_not_to_trust(folder: Path) -> str | None:
-    """Return why machine code is not to be loaded from a folder, None if it may be."""
+    """Return the reason why machine code must not be loaded from a folder, or None if it may be."""
     if not hasattr(os, "geteuid"):
         return "this system does not tell who may write to it"
     if not _is_private(folder.stat()):
@@ -282,7 +281,7 @@ def default_folder() -> Path | None:
 
 
 def load_or_compute(kind: str, key: bytes | None, compute: Callable):
-    """Return the JSON value under a key, computed and kept if there is none; computed if there is no key."""
+    """Return the JSON value of a kind stored under a key; compute and store it if there is none. No key: compute it."""
     place = active_store()
     if place is None or key is None:
         return compute()
@@ -295,7 +294,7 @@ def load_or_compute(kind: str, key: bytes | None, compute: Callable):
 
 
 def processor() -> str:
-    """Return a description of the processor, as far as machine code depends on it."""
+    """Return a description of this machine's processor, as far as machine code depends on it."""
     try:
         from llvmlite import binding
 

@@ -10,31 +10,39 @@ import math
 
 # Tracing.
 
-# Programs with more operations run as array code. Compiling this many takes a minute and 10 GB.
+# Largest number of scalar operations of a straight-line program; functions with more run as array code. Compiling this
+# many takes a minute and 10 GB.
 MAX_PROGRAM_OPERATIONS = 1_000_000
-# Larger arrays in memory are not taken apart into scalars.
+# Largest number of entries of an array in memory that is loaded entry by entry; operations that need more make the
+# function run as array code.
 MAX_ARRAY_ENTRIES = 100_000
-# Arrays with more entries are first searched for equal entries, because most of a large matrix are zeros.
+# Largest number of entries of an array on which an operation is traced entry by entry; in larger ones equal entries are
+# found first, because most of a large matrix are zeros.
 MAX_ENTRIES_ONE_BY_ONE = 16
-# From this many equations on the results of a called function are kept, because elements of one mechanism share them.
+# Smallest number of equations of a called function whose results are kept during tracing, because elements of one
+# mechanism call it with the same arguments.
 MIN_EQUATIONS_TO_KEEP_RESULTS = 16
-# Loops that make at most this many scalars in all iterations are unrolled.
+# Largest number of scalars, made in all iterations together, of a loop that is unrolled.
 MAX_UNROLLED_SCALARS = 256
-# Longer tables are looked up in memory, shorter ones by comparing the index.
+# Largest number of entries of a table that is looked up by comparing the index with each; longer ones are put into
+# memory.
 MAX_COMPARED_ENTRIES = 8
 # Number of values in the state of a short loop, such as that over the stages of a time step, up to which it is written out
 # on CPUs: a tenth to a third faster, but longer to compile. A thread of a GPU has too few registers for its reverse mode.
 MAX_VALUES_UNROLLED = 12
-# Iteration limit of a loop with a condition divided by the iterations it usually takes, for searches and Newton's method.
+# Assumed quotient of the iteration limit of a loop with a condition and the iterations it takes, in estimates of the
+# work of a program; typical of searches and Newton's method.
 LIMIT_PER_ITERATION = 10
 
 # Memory for graphs.
 
-# The graph of a program with more nodes is deleted once its code is made.
+# Largest number of nodes of a graph that is kept once its program's code is made; larger ones are deleted.
 MAX_NODES_AFTER_COMPILING = 20_000
-# Nodes of all graphs kept for derivatives, some 50 MB; the oldest graphs are deleted first.
+# Largest number of nodes of all graphs that are kept for derivatives, some 50 MB; beyond it the oldest graphs are
+# deleted.
 MAX_KEPT_NODES = 200_000
-# Number of youngest graphs that are kept whatever their size: the programs of a gradient are made from the same graphs.
+# Number of youngest graphs that are kept whatever `MAX_KEPT_NODES` says: the programs of a gradient are made from the
+# same graphs.
 MIN_KEPT_GRAPHS = 24
 
 # Reverse mode.
@@ -43,16 +51,19 @@ MIN_KEPT_GRAPHS = 24
 # each segment is. Writing and reading 288 kB, 1,000 steps of nine coordinates, takes longer than computing most of them
 # again.
 KEPT_STATE_BYTES = 8 * 1024
-# The same on GPUs, whose threads have no cache for a segment: 1,000 steps of a four-bar's Cartesian coordinates are 300 kB,
-# and the samples that run there at once need some 10 GB.
+# Limit as `KEPT_STATE_BYTES` on GPUs, whose threads have no cache for a segment: 1,000 steps of a four-bar's Cartesian
+# coordinates are 300 kB, and the samples that run there at once need some 10 GB.
 KEPT_STATE_BYTES_GPU = 512 * 1024
-# The same for loops inside loops, whose states stay in the processor's caches.
+# Limit as `KEPT_STATE_BYTES` for loops inside loops, whose states stay in the processor's caches.
 KEPT_STATE_BYTES_INNER_LOOP = 256 * 1024
-# Loops of at most this many iterations, without loops inside, keep nothing in the forward run.
+# Largest number of iterations of a loop, without loops inside, that keeps no states in the forward run for reverse
+# mode.
 MAX_ITERATIONS_KEEPING_NOTHING = 8
-# Values that take long to compute are kept beside the states in loops and segments of at most this many iterations.
+# Largest number of iterations of loops and segments that keep, beside their states, the values that take long to
+# compute.
 MAX_ITERATIONS_KEEPING_COSTLY = 64
-# More rows with cotangents of their own are told apart by a table, fewer by comparing.
+# Largest number of a loop's rows with cotangents of their own that are told apart by comparing the row number; for more
+# a table is used.
 MAX_COMPARED_COTANGENT_ROWS = 4
 
 # Optimisation by LLVM on CPUs. Without it code is made four times as fast, runs up to 2.5 times as long, and has the same
@@ -63,15 +74,19 @@ MAX_COMPARED_COTANGENT_ROWS = 4
 MIN_EVALUATIONS_TO_OPTIMISE = 1_000
 # Largest batch for which a program is compiled without optimisation, by how often each sample runs it.
 UNOPTIMISED_SAMPLES = {"once": math.inf, "seldom": MIN_EVALUATIONS_TO_OPTIMISE, "often": 0}
-# LLVM's level of optimisation for all other programs; higher levels take twice as long and give no faster code.
+# LLVM's level of optimisation, on CPUs, for programs that are compiled with optimisation; higher levels take twice as
+# long and give no faster code.
 OPTIMISATION_LEVEL = 1
-# Programs without loops and with more operations than this are compiled without optimisation.
+# Largest number of operations of a program without loops that is compiled with optimisation on CPUs.
 MAX_OPTIMISED_OPERATIONS = 20_000
-# In regions with more operations the time of optimising depends on the size of the region.
+# A program whose largest region has this many operations needs twice `MIN_EVALUATIONS_TO_OPTIMISE` evaluations, one
+# with more in proportion: the time of optimising an operation grows with the size of its region.
 LARGE_REGION_OPERATIONS = 5_000
-# LLVM's time for one function grows faster than its length: longer regions become several functions.
+# Largest number of nodes in one function of a kernel; longer regions become several functions, because LLVM's time for
+# one function grows faster than its length.
 MAX_FUNCTION_NODES = 6_000
-# The same for the values of a basic block, in which LLVM chooses instructions.
+# Largest number of values in a basic block of a kernel, in which LLVM chooses instructions; its time grows faster than
+# this number.
 MAX_BLOCK_VALUES = 256
 
 # Vectors and threads of CPUs.
@@ -79,15 +94,16 @@ MAX_BLOCK_VALUES = 256
 # Regions with more operations keep one vector of each value in flight, smaller ones two: the values of large regions do not
 # fit into registers anyway, and compiling takes half the time.
 MAX_OPERATIONS_TWO_VECTORS = 1_800
-# The same for programs with loops whose regions exchange few values.
+# Largest number of operations of a region, in programs with loops whose regions exchange few values, with two vectors
+# of each value in flight.
 MAX_OPERATIONS_TWO_VECTORS_IN_LOOPS = 4_000
-# Number of values that cross regions up to which the limit for loops holds: two vectors of each fit into a first-level
-# cache.
+# Largest number of values that cross regions in a program with loops for which `MAX_OPERATIONS_TWO_VECTORS_IN_LOOPS`
+# holds: two vectors of each fit into a first-level cache.
 MAX_CROSSING_VALUES = 192
-# Batches with fewer operations, all samples and iterations counted, run in the calling thread. Waking another one takes
-# some microseconds.
+# Smallest number of operations of a batch, all samples and iterations counted, that is divided among threads; waking
+# one takes some microseconds.
 MIN_OPERATIONS_FOR_THREADS = 100_000
-# Parts of a batch per thread: more even out the load, fewer cost less.
+# Number of parts of a batch per CPU thread: more even out the load, fewer cost less.
 PARTS_PER_THREAD = 4
 
 # GPUs.
@@ -97,20 +113,23 @@ PARTS_PER_THREAD = 4
 THREADS_PER_BLOCK = 128
 # Batches of at most this many samples have blocks of one warp, so that they spread over the whole GPU.
 MAX_SAMPLES_ONE_WARP = 2**15
-# Threads of a warp.
+# Number of threads of a warp, which a GPU executes together.
 WARP_THREADS = 32
-# Bytes of a workspace; if samples need more, fewer threads take several samples each.
+# Largest size of a kernel's workspace in bytes; if samples need more, fewer threads take several samples each.
 MAX_WORKSPACE_BYTES = 2**30
-# Number of threads that run at once even if their workspace is larger.
+# Smallest number of threads that must fit into `MAX_WORKSPACE_BYTES`; a program that needs more workspace for them has
+# no kernel on GPUs.
 MIN_THREADS = 4096
-# Bytes of one thread outside its registers. A GPU reserves them for all threads it can hold: 40 kB for each of an H100's
-# 270,000 are 11 GB.
+# Largest number of bytes of one GPU thread outside its registers; programs with more have no kernel. A GPU reserves
+# them for all threads it can hold: 40 kB for each of an H100's 270,000 are 11 GB.
 MAX_FRAME_BYTES = 40_000
-# Number of buffers of a kernel, whose addresses have to fit into 4 kB.
+# Largest number of inputs and outputs of a kernel on GPUs, whose addresses have to fit into 4 kB; programs with more
+# have no kernel.
 MAX_BUFFERS = 500
-# Functions of more lines are called; shorter ones are inlined, so that values which cross them stay in registers.
+# Largest number of lines of a function of a GPU kernel that is inlined, so that values which cross it stay in
+# registers; longer functions are called.
 MAX_INLINED_LINES = 12_000
-# Kernels with more operations are not optimised, which would take longer than it saves.
+# Largest number of operations of a GPU kernel that is optimised; for larger ones that would take longer than it saves.
 MAX_OPTIMISED_OPERATIONS_GPU = 40_000
 # Fraction of a GPU's memory that threads may take outside their registers; JAX takes three quarters for arrays.
 LOCAL_MEMORY_FRACTION = 0.15

@@ -9,12 +9,13 @@ from jaxmbs.programs.tracing.rules import rule
 
 
 def _by_matrix(x: np.ndarray):
-    """Return a batch of matrices with one leading axis."""
+    """Return a batch of matrices (…, m, n) as (batch, m, n)."""
     return x.reshape(-1, *x.shape[-2:])
 
 
 @rule("cholesky")
 def _cholesky(tracer, eqn, x):
+    """Return the lower triangular factors L of matrices A = L Lᵀ."""
     graph = tracer.graph
     results = []
     for a in _by_matrix(x):
@@ -33,6 +34,7 @@ def _cholesky(tracer, eqn, x):
 
 @rule("triangular_solve")
 def _triangular_solve(tracer, eqn, a, b):
+    """Return the solutions of triangular systems, by substitution."""
     p = eqn.params
     results = []
     for matrix, rhs in zip(_by_matrix(a), _by_matrix(b), strict=True):
@@ -47,7 +49,7 @@ def _triangular_solve(tracer, eqn, a, b):
 
 
 def _substitute(graph, matrix, rhs, lower: bool, unit: bool):
-    """Return the solution of a triangular system."""
+    """Return the solution of a triangular system by substitution; `unit`: the diagonal counts as ones."""
     n = matrix.shape[0]
     x = np.empty_like(rhs)
     for i in range(n) if lower else reversed(range(n)):

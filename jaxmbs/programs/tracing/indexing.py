@@ -14,7 +14,7 @@ from jaxmbs.programs.tracing.trace import Tracer
 
 
 def _clamp(graph, index: Node, most: int) -> Node:
-    """Return an index held within [0, most]."""
+    """Return an index held within [0, most], as a node."""
     return graph.make("min", graph.make("max", index, graph.constant(0)), graph.constant(most))
 
 
@@ -44,7 +44,7 @@ def _window(
 
 
 def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarray | None:
-    """Return a row of an array in memory at the index of a loop, by one load each; None if that is impossible."""
+    """Return a row of an array in memory at the index of a loop, by a load per entry; None if that is impossible."""
     moving = [k for k, start in enumerate(starts) if not start.is_constant]
     if moving != [0] or not starts[0].uniform or sizes[0] != 1:
         return None
@@ -64,6 +64,7 @@ def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarra
 
 @rule("dynamic_slice", movement=True)
 def _dynamic_slice(tracer, eqn, x, *starts):
+    """Return a slice whose place is known only at run time; it is moved inside the operand if necessary."""
     sizes = eqn.params["slice_sizes"]
     indices = [tracer.nodes(s).item() for s in starts]
     if isinstance(x, Memory):
@@ -81,6 +82,7 @@ def _dynamic_slice(tracer, eqn, x, *starts):
 
 @rule("dynamic_update_slice")
 def _dynamic_update_slice(tracer, eqn, x, update, *starts):
+    """Return an array with a slice replaced whose place is known only at run time."""
     graph = tracer.graph
     indices = [s.item() for s in starts]
     result = x.copy()
@@ -98,12 +100,13 @@ def _dynamic_update_slice(tracer, eqn, x, update, *starts):
 
 
 def _mode(eqn) -> str:
-    """Return the name of the mode for indices outside an operand."""
+    """Return the name of JAX's mode for indices outside an operand, "clip" for example."""
     return str(eqn.params["mode"]).lower()
 
 
 @rule("gather")
 def _gather(tracer, eqn, operand, indices):
+    """Return slices of an array at places that are known only at run time."""
     numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
     out = eqn.outvars[0].aval.shape
     offset_dims = numbers.offset_dims
@@ -127,12 +130,12 @@ def _gather(tracer, eqn, operand, indices):
         for axis, place in zip(windowed, offset_dims, strict=True):
             within[axis] = at[place]
         value = _window(tracer, operand, starts, tuple(within), most)
-        flat.append(tracer.graph.select(_inside(tracer, starts, most), value, missing) if fills else value)
+        flat.append(tracer.graph.select(_are_inside(tracer, starts, most), value, missing) if fills else value)
     return array(flat, out)
 
 
 def _value_outside(eqn):
-    """Return the result of a gather for an index outside its operand."""
+    """Return the value that a gather gives for an index outside its operand."""
     value = eqn.params.get("fill_value")
     kind = kind_of(eqn.outvars[0].aval.dtype)
     if value is not None:
@@ -140,8 +143,8 @@ def _value_outside(eqn):
     return {REAL: math.nan, INTEGER: 0, TRUTH: True}[kind]
 
 
-def _inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
-    """Return True, as a node, if all starts are within [0, most]."""
+def _are_inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
+    """Return True, as a node, if every start is within [0, most of its axis]."""
     graph = tracer.graph
     result = graph.constant(True)
     for axis, start in starts.items():
@@ -155,6 +158,7 @@ def _scatter(combine):
     """Return the rule of a scatter that combines updates by an operation."""
 
     def rule_(tracer, eqn, operand, indices, updates):
+        """Return the operand with updates combined into it at places that are known only at run time."""
         graph = tracer.graph
         numbers = eqn.params["dimension_numbers"]
         update_dims = numbers.update_window_dims
@@ -182,7 +186,7 @@ def _scatter(combine):
 
 
 def _put(graph, result, starts, within, most, update, combine):
-    """Combine one number into the place that the starts give, if it exists."""
+    """Combine the number `update` into `result` at the place that the starts give, unless that is outside."""
     ranges = []
     for axis, start in starts.items():
         if start.is_constant:
@@ -208,9 +212,10 @@ rule("scatter-max", "scatter_max")(_scatter(lambda graph, old, new: graph.make("
 
 
 def _precedes(graph, keys, j: int, i: int) -> Node:
-    """Return True, as a node, if entry j comes before entry i in a stable sort, NaN last."""
+    """Return True, as a node, if entry j comes before entry i in a stable sort by `keys`, NaN last."""
 
     def less(a, b):
+        """Return True, as a node, if a < b, NaN being larger than all numbers."""
         below = graph.make("lt", a, b)
         if a.kind != REAL:
             return below

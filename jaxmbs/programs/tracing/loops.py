@@ -29,6 +29,7 @@ def scan(tracer: Tracer, eqn, *args):
         return _unroll(tracer, body, step, carry, xs, length, reverse)
 
     def attempt(varying: set[int]):
+        """Trace the body once; return the loop, its carried values and results, and its rows."""
         tracer.depth += 1
         loop = new_loop(tracer.graph, tracer.depth, length, reverse)
         bound = _bind_carry(tracer, loop, body.jaxpr, n_consts, carry, varying)
@@ -110,6 +111,7 @@ def estimate_operations(jaxpr, loops: bool = True) -> int:
 
 
 def _is_jaxpr(x) -> bool:
+    """Return True for an open or closed jaxpr."""
     return isinstance(x, (core.ClosedJaxpr, core.Jaxpr))
 
 
@@ -133,7 +135,7 @@ def _unroll(tracer, body, step, carry, xs, length, reverse):
 
 
 def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Loop:
-    """Return a loop to be filled and closed, in `depth` − 1 others."""
+    """Return a loop without nodes, to be filled and closed, with `depth` − 1 loops around it."""
     region = Region(depth)
     index = graph.node("index", (), INTEGER, None, region, uniform=True)
     return Loop(length, region, index, reverse)
@@ -146,8 +148,7 @@ def _bind_carry(
 
     Returns:
         For each the value in the body, and the final value or None. A value that never changes stays itself, a counter
-        follows
-        from the index of the loop; their final values are known.
+        follows from the index of the loop; their final values are known.
     """
     graph = tracer.graph
     bound: list[tuple[np.ndarray, np.ndarray | None]] = []
@@ -231,7 +232,7 @@ def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | Non
 
 
 def close_loop(graph: Graph, loop: Loop) -> Node:
-    """Return the node of a loop, in the region around it."""
+    """Return the node of a filled loop, made in the region around it."""
     region = graph.root
     outer = [*loop.inits, *_live_ins(loop)]
     for node in outer:
@@ -241,7 +242,7 @@ def close_loop(graph: Graph, loop: Loop) -> Node:
 
 
 def _live_ins(loop: Loop) -> list[Node]:
-    """Return the nodes of outer regions that a loop uses."""
+    """Return the nodes of outer regions that a loop uses, which have to be computed before it."""
     inside = {loop.body, loop.condition_region}
     found: dict[int, Node] = {}
     regions = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
@@ -260,7 +261,7 @@ def _live_ins(loop: Loop) -> list[Node]:
 
 
 def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
-    """Return the final values of carried values."""
+    """Return "out" nodes, the final values of the carried values `params` of a loop."""
     own = lambda p: p.op == "param" and p.origin.loop is loop
     out = lambda p: tracer.graph.unique("out", (node,), p.kind, p.origin.number) if own(p) else p
     return array([out(p) for p in params.ravel()], params.shape)
@@ -280,6 +281,7 @@ def while_loop(tracer: Tracer, eqn, *args):
         )
 
     def attempt(varying: set[int]):
+        """Trace body and condition once; return the loop, its carried values and results."""
         tracer.depth += 1
         loop = new_loop(tracer.graph, tracer.depth, bound)
         loop.line = jax_compat.user_line(eqn)
@@ -308,7 +310,7 @@ def while_loop(tracer: Tracer, eqn, *args):
 
 
 def _bound(condition, body, n_cond, n_body, carry) -> int | None:
-    """Return the constant limit of a counter that a loop's condition compares and its body increments, else None."""
+    """Return the constant limit of the counter that a loop's condition compares and its body increments, else None."""
     carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
     pending = [condition.outvars[0]]

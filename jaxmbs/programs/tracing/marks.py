@@ -1,8 +1,7 @@
 """Values with a derivative of their own: roots, solutions of linear systems, results of functions with a custom rule.
 
-A graph that is to be differentiated has a `mark` node around each of them. Derivatives of a mark follow its rule, whatever
-the
-value was computed from. Graphs that are only evaluated have no marks.
+A graph that is to be differentiated has a `mark` node around each of them. Derivatives of a mark follow its rule,
+whatever the value was computed from. Graphs that are only evaluated have no marks.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class MarkGroup:
         self.region: Region = max((x.region for x in everything), key=lambda region: region.depth)
 
     def nodes(self) -> list[Node]:
-        """Return all nodes that the rule may need."""
+        """Return all nodes that the rule may need: those of the inputs and of the values."""
         found = [x for value in self.inputs for x in nodes_of(value)]
         return found + [x for value in self.values for x in value.ravel()]
 
@@ -82,7 +81,7 @@ class MarkGroup:
         return [array(places(value), value.shape) for value in self.values]
 
     def forget(self) -> None:
-        """Delete the arrays, when nothing needs the graph any more."""
+        """Delete the arrays of the group, once nothing needs the graph any more."""
         self.inputs, self.values, self.linear = [], [], {}
 
     def mask(self, found: set[int]) -> tuple[bool, ...]:
@@ -98,7 +97,7 @@ class MarkMember(NamedTuple):
 
 
 def nodes_of(value) -> list[Node]:
-    """Return the nodes of an array, or of factors."""
+    """Return the nodes of an array, or those of the factors of a matrix."""
     return value.factors.nodes() if isinstance(value, DeferredArray) else list(value.ravel())
 
 
@@ -136,12 +135,14 @@ class EquationRule(AbstractRule):
         self._jaxprs: dict = {}
 
     def tangents(self, tracer, inputs, outputs, rates):
+        """Return the rates of the real outputs, by the equation's own rule."""
         if self.eqn.primitive.name == "custom_vjp_call":
             raise ProgramError(f"{self._name()}: a function with a custom_vjp has no derivative in forward mode")
         active = tuple(x is not None for x in rates)
         return self._run(tracer, "tangents", active, [*inputs, *(x for x in rates if x is not None)])
 
     def cotangents(self, tracer, inputs, active, cotangents):
+        """Return the cotangents of the active inputs, by the equation's own rule."""
         return self._run(tracer, "cotangents", active, [*inputs, *cotangents])
 
     def is_linear(self, active):
@@ -163,17 +164,19 @@ class EquationRule(AbstractRule):
         return tracer.run_closed(jaxpr, args)
 
     def _name(self) -> str:
-        """Return the name of the primitive with its line."""
+        """Return the name of the equation's primitive with the line of the user's code."""
         line = jax_compat.user_line(self.eqn)
         return self.eqn.primitive.name if line is None else f"{self.eqn.primitive.name}, at {line}"
 
     def _shapes(self, variables):
+        """Return the shapes and dtypes of a jaxpr's variables."""
         return [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) for x in variables]
 
     def _of_active(self, args, active):
-        """Return the real results as a function of the active arguments."""
+        """Return the function active arguments ↦ real results, the other arguments being those in `args`."""
 
         def function(*some):
+            """Return the real results for these active arguments."""
             given = list(some)
             full = [given.pop(0) if on else x for on, x in zip(active, args, strict=True)]
             results = jax_compat.bind_again(self.eqn, full, self.eqn.params)
@@ -182,10 +185,11 @@ class EquationRule(AbstractRule):
         return function
 
     def _tangents(self, active):
-        """Return the jaxpr of the tangents."""
+        """Return the jaxpr (all arguments, tangents of the active ones) ↦ tangents of the real results."""
         count = len(active)
 
         def tangents(*args):
+            """Return the tangents of the real results; args: all arguments, then tangents of the active ones."""
             primals = [x for on, x in zip(active, args[:count], strict=True) if on]
             return jax.jvp(self._of_active(args[:count], active), primals, list(args[count:]))[1]
 
@@ -193,10 +197,11 @@ class EquationRule(AbstractRule):
         return jax.make_jaxpr(tangents)(*shapes, *(s for on, s in zip(active, shapes, strict=True) if on))
 
     def _cotangents(self, active):
-        """Return the jaxpr of the cotangents."""
+        """Return the jaxpr (all arguments, cotangents of the real results) ↦ cotangents of the active arguments."""
         count = len(active)
 
         def cotangents(*args):
+            """Return the cotangents of the active arguments; args: all arguments, then cotangents of the results."""
             primals = [x for on, x in zip(active, args[:count], strict=True) if on]
             return jax.vjp(self._of_active(args[:count], active), *primals)[1](list(args[count:]))
 
@@ -208,6 +213,7 @@ def _with_rule(plain):
     """Return the rule of a trace for an equation that has a derivative of its own."""
 
     def rule(tracer: Tracer, eqn, *args):
+        """Trace an equation as `plain` does, with marks around its results in a graph to be differentiated."""
         if not tracer.marking:
             return plain(tracer, eqn, *args)
         outputs = plain(tracer, eqn, *args)
@@ -221,6 +227,6 @@ def _with_rule(plain):
 
 RULES["call_hi_primitive"] = lambda tracer, eqn, *args: tracer.run_closed(jax_compat.expand(eqn), args)
 TAKES_MEMORY.add("call_hi_primitive")
-# Primitives with a derivative of their own.
+# JAX primitives whose derivative is a rule of their own, which marks keep.
 OWN_RULES = ("custom_jvp_call", "custom_vjp_call", "custom_linear_solve", "call_hi_primitive")
 RULES.update({name: _with_rule(RULES[name]) for name in OWN_RULES})

@@ -27,9 +27,9 @@ from jaxmbs.programs.runtime.store import active_store, load_or_compute
 from jaxmbs.programs.tracing import dense, indexing, loops, marks, rules
 from jaxmbs.programs.tracing.trace import Tracer
 
-# Modules that declare the rules of primitives when they are imported.
+# Modules that declare the rules of primitives when they are imported; the name keeps the imports in use.
 RULE_MODULES = (rules, indexing, dense, loops, marks, linear_rules)
-# Nodes that cost nothing at run time, or are counted with others.
+# Operations of nodes that are not counted: they cost nothing at run time, or are counted with others.
 FREE = frozenset({"const", "param", "index", "out", "load", "loop", "stack", "real", "integer"})
 
 
@@ -42,6 +42,7 @@ class Shape:
 
     @property
     def size(self) -> int:
+        """Number of entries."""
         return math.prod(self.shape)
 
 
@@ -81,7 +82,7 @@ class TracedGraph(NamedTuple):
 
     @property
     def root(self) -> Region:
-        """The outermost region."""
+        """The outermost region of the graph."""
         return self.graph.root
 
     def live(self, marking: bool) -> Liveness:
@@ -158,6 +159,7 @@ class Program:
         """Return the program of a closed jaxpr, which it keeps as its `source`."""
 
         def trace(marking: bool) -> TracedGraph:
+            """Return the graph of the program's source."""
             graph = Graph(None if marking else limit)
             tracer = Tracer(graph, program.dtype, marking)
             args = [place_argument(k, x.shape, x.dtype) for k, x in enumerate(program.inputs)]
@@ -179,7 +181,7 @@ class Program:
     @cached_property
     @without_garbage_collection()
     def traced(self) -> TracedGraph:
-        """The graph for evaluating."""
+        """The graph for evaluating, made when first needed and deleted once the code is made."""
         return self._kept("traced", self._trace(False))
 
     @cached_property
@@ -205,7 +207,7 @@ class Program:
 
     @property
     def root(self) -> Region:
-        """The outermost region."""
+        """The outermost region of the graph for evaluating."""
         return self.traced.root
 
     @property
@@ -215,7 +217,7 @@ class Program:
 
     @cached_property
     def live(self) -> Liveness:
-        """The part of the graph that the outputs depend on."""
+        """The part of the graph for evaluating that the outputs depend on."""
         return self.traced.live(False)
 
     @cached_property
@@ -227,10 +229,11 @@ class Program:
 
     @cached_property
     def facts(self) -> Facts:
-        """Facts that are kept in the store."""
+        """Facts about the program, from the store or computed."""
         return Facts(*load_or_compute("facts", self.key, self._facts))
 
     def _facts(self) -> Facts:
+        """Return the facts, computed from the graph."""
         live, root = self.live, self.root
         own = [sum(node.op not in FREE for node in live.nodes(region)) for region in live.regions]
         fingerprint = hashlib.sha256(str(self).encode()).hexdigest()[:32]
@@ -246,17 +249,17 @@ class Program:
 
     @property
     def work(self) -> int:
-        """Estimated number of scalar operations of one run, with every iteration of loops."""
+        """Estimated number of scalar operations of one run, every iteration of its loops counted."""
         return self.facts.work
 
     @property
     def largest_region(self) -> int:
-        """Scalar operations of the largest loop body, or outside loops."""
+        """Number of scalar operations of the largest loop body or, if that is larger, outside loops."""
         return self.facts.largest_region
 
     @property
     def fingerprint(self) -> str:
-        """Equal for programs that compute the same in the same way."""
+        """Hash of the listing: equal for programs that compute the same in the same way."""
         return self.facts.fingerprint
 
     def _work(self, region: Region) -> int:

@@ -14,7 +14,7 @@ from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, elemen
 
 
 def _elementwise(op):
-    """Return the rule of a primitive that is an operation entry by entry."""
+    """Return the rule of a primitive that is the operation `op` entry by entry."""
     return lambda tracer, eqn, *args: tracer.map(op, *args)
 
 
@@ -23,9 +23,10 @@ for _name, _operation in OPERATIONS.items():
 
 
 def _comparison(op):
-    """Return the rule of a comparison."""
+    """Return the rule of a comparison by the operation `op`."""
 
     def rule(tracer, eqn, a, b):
+        """Compare entry by entry; two large arrays of known integers at once."""
         # Large matrices of indices become masks, such as the identity: compare them at once.
         if a.size > tuning.MAX_ENTRIES_ONE_BY_ONE and all(
             x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat
@@ -44,9 +45,10 @@ for _name in ("le_to", "lt_to"):
 
 
 def _logical(op):
-    """Return the rule of an operation on truth values."""
+    """Return the rule of the operation `op` on truth values."""
 
     def rule(tracer, eqn, *args):
+        """Combine truth values entry by entry; refuse bitwise operations on integers."""
         if any(kind_of(x.aval.dtype) != TRUTH for x in eqn.invars):
             raise ProgramError("bitwise operations on integers have no straight-line form here")
         return tracer.map(op, *args)
@@ -62,6 +64,7 @@ def rule(*names: str, movement: bool = False):
     """Declare the rule of primitives; a `movement` takes arrays in memory without loading them."""
 
     def declare(function):
+        """Register a function as the rule of these primitives."""
         for name in names:
             RULES[name] = function
             if movement:
@@ -74,6 +77,7 @@ def rule(*names: str, movement: bool = False):
 
 @rule("copy", "copy_p", "optimization_barrier", "pvary", "reshard", "reduce_precision", movement=True)
 def _same(tracer, eqn, *args):
+    """Return the arguments unchanged."""
     return list(args)
 
 
@@ -81,6 +85,7 @@ def _without_derivative(op: str):
     """Return the rule of a primitive that stops the derivative of its argument."""
 
     def rule_(tracer, eqn, x):
+        """Return the argument, its derivative stopped in a graph that is to be differentiated."""
         if not tracer.marking:
             return x
         return elementwise(lambda a: tracer.graph.hold(a, op), tracer.nodes(x))
@@ -94,19 +99,23 @@ for _name, _op in (("stop_gradient", "stop"), ("save_for_reverse", "save")):
 
 @rule("square")
 def _square(tracer, eqn, x):
+    """Return x²."""
     return tracer.map("mul", x, x)
 
 
 @rule("integer_pow")
 def _integer_pow(tracer, eqn, x):
+    """Return xⁿ for a constant integer n."""
     return elementwise(lambda a: tracer.graph.power(a, eqn.params["y"]), x)
 
 
 @rule("pow")
 def _pow(tracer, eqn, x, y):
+    """Return x to the power of y; small constant integers and ½ by products and roots."""
     graph = tracer.graph
 
     def power(a: Node, b: Node) -> Node:
+        """Return a to the power of b for one entry."""
         if b.is_constant and float(b.value).is_integer() and abs(b.value) <= 16:
             return graph.power(a, int(b.value))
         if b.is_constant and b.value == 0.5:
@@ -118,16 +127,19 @@ def _pow(tracer, eqn, x, y):
 
 @rule("rsqrt")
 def _rsqrt(tracer, eqn, x):
+    """Return 1 / √x."""
     return tracer.map("div", tracer.constants(1.0), tracer.map("sqrt", x))
 
 
 @rule("exp2")
 def _exp2(tracer, eqn, x):
+    """Return 2 to the power of x."""
     return tracer.map("exp", tracer.map("mul", tracer.constants(math.log(2.0)), x))
 
 
 @rule("log2")
 def _log2(tracer, eqn, x):
+    """Return the logarithm of x to the base 2."""
     return tracer.map("mul", tracer.constants(1 / math.log(2.0)), tracer.map("log", x))
 
 
@@ -149,12 +161,14 @@ def _polynomial(tracer, eqn, x, *coefficients):
 
 @rule("logistic")
 def _logistic(tracer, eqn, x):
+    """Return 1 / (1 + exp(−x))."""
     one = tracer.constants(1.0)
     return tracer.map("div", one, tracer.map("add", one, tracer.map("exp", tracer.map("neg", x))))
 
 
 @rule("round")
 def _round(tracer, eqn, x):
+    """Return x rounded to an integer, ties to even or away from zero."""
     if int(eqn.params["rounding_method"]) == 1:  # to nearest, ties to even
         return tracer.map("round", x)
     size = tracer.map("abs", x)
@@ -166,6 +180,7 @@ def _round(tracer, eqn, x):
 
 @rule("is_finite")
 def _is_finite(tracer, eqn, x):
+    """Return True where x is neither infinite nor NaN."""
     return tracer.map("lt", tracer.map("abs", x), tracer.constants(math.inf))
 
 
@@ -180,15 +195,18 @@ def _select_n(tracer, eqn, index, *cases):
 
 @rule("clamp")
 def _clamp(tracer, eqn, low, x, high):
+    """Return x held within [low, high]."""
     return tracer.map("min", tracer.map("max", x, low), high)
 
 
 @rule("convert_element_type")
 def _convert(tracer, eqn, x):
+    """Return x converted to another type."""
     kind = kind_of(eqn.params["new_dtype"])
     graph = tracer.graph
 
     def convert(a: Node) -> Node:
+        """Convert one entry."""
         if a.kind == kind:
             return a
         if kind == TRUTH:
@@ -210,7 +228,7 @@ def _convert(tracer, eqn, x):
 
 @rule("nextafter", "erf_inv", "lgamma", "digamma")
 def _no_form(tracer, eqn, *args):
-    """Refuse a function without a form."""
+    """Raise `ProgramError`: the primitive has no straight-line form."""
     raise ProgramError("this function has no straight-line form here")
 
 
@@ -218,6 +236,7 @@ def _movement(move):
     """Return the rule of a primitive that permutes, repeats or drops entries: of nodes, or of offsets into memory."""
 
     def apply(tracer, eqn, x, *rest):
+        """Move the entries of x, as nodes or as offsets into memory."""
         if isinstance(x, Memory):
             return x.reorder(np.asarray(move(x.offsets, eqn.params)))
         x = tracer.nodes(x)
@@ -228,6 +247,7 @@ def _movement(move):
 
 
 def _broadcast(x, p):
+    """Return x repeated along new or longer axes."""
     shape, where = p["shape"], p["broadcast_dimensions"]
     expanded = [1] * len(shape)
     for size, axis in zip(x.shape, where, strict=True):
@@ -236,6 +256,7 @@ def _broadcast(x, p):
 
 
 def _slice(x, p):
+    """Return a slice of x with constant limits and strides."""
     strides = p["strides"] or (1,) * x.ndim
     return x[tuple(slice(*s) for s in zip(p["start_indices"], p["limit_indices"], strides, strict=True))]
 
@@ -257,11 +278,13 @@ for _name, _move in {
 
 @rule("concatenate")
 def _concatenate(tracer, eqn, *args):
+    """Return arrays joined along an axis."""
     return np.concatenate(args, axis=eqn.params["dimension"])
 
 
 @rule("split", movement=True)
 def _split(tracer, eqn, x):
+    """Return the parts of an array along an axis."""
     ends = np.cumsum(eqn.params["sizes"])[:-1]
     if isinstance(x, Memory):
         return [x.reorder(part) for part in np.split(x.offsets, ends, axis=eqn.params["axis"])]
@@ -270,6 +293,7 @@ def _split(tracer, eqn, x):
 
 @rule("iota")
 def _iota(tracer, eqn, *args):
+    """Return the numbers 0, 1, … along an axis."""
     p = eqn.params
     shape, axis = p["shape"], p["dimension"]
     line = np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))])
@@ -295,14 +319,15 @@ def _pad(tracer, eqn, x, value):
     return x
 
 
-# Operations of which f(x, x) = x.
+# Operations with f(x, x) = x, of which equal arguments are combined once.
 IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 def _reduction(combine, start):
-    """Return the rule of a reduction by an operation, which gives start(equation) for no entries."""
+    """Return the rule of a reduction by the operation `combine`, which gives start(equation) for no entries."""
 
     def rule_(tracer, eqn, x):
+        """Return the reduction along the equation's axes."""
         axes = tuple(eqn.params["axes"])
         rest = [k for k in range(x.ndim) if k not in axes]
         size = math.prod(x.shape[k] for k in axes)
@@ -324,10 +349,12 @@ def _reduction(combine, start):
 
 
 def _zero(eqn):
+    """Return the sum of no entries: 0 in the type of the equation's result."""
     return 0.0 if kind_of(eqn.outvars[0].aval.dtype) == REAL else 0
 
 
 def _one(eqn):
+    """Return the product of no entries: 1 in the type of the equation's result."""
     return 1.0 if kind_of(eqn.outvars[0].aval.dtype) == REAL else 1
 
 
@@ -343,9 +370,10 @@ for _name, _op, _start in (
 
 
 def _cumulative(op):
-    """Return the rule of a cumulative sum, product or extreme."""
+    """Return the rule of a cumulative sum, product or extreme, by the operation `op`."""
 
     def rule_(tracer, eqn, x):
+        """Return the partial results along the equation's axis."""
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         rows = np.moveaxis(x, axis, 0)
         order = range(rows.shape[0] - 1, -1, -1) if reverse else range(rows.shape[0])
@@ -365,14 +393,16 @@ for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("c
 
 
 def _extreme(better):
-    """Return the rule of argmax or argmin."""
+    """Return the rule of argmax or argmin; `better` is the comparison that a new best entry wins."""
 
     def rule_(tracer, eqn, x):
+        """Return the index of the largest or smallest entry along the equation's axis."""
         graph = tracer.graph
         (axis,) = eqn.params["axes"]
         rows = np.moveaxis(x, axis, -1)
 
         def first(row):
+            """Return the index of the first best entry of a row; NaN is better than any number."""
             best, place = row[0], graph.constant(0)
             for k, node in enumerate(row[1:], 1):
                 wins = graph.make("or", graph.make(better, node, best), graph.make("ne", node, node))
@@ -435,6 +465,7 @@ def product(graph, a, b) -> list[list[Node]]:
 
 @rule("stack")
 def _stack(tracer, eqn, *args):
+    """Return arrays stacked along a new axis."""
     return np.stack(args, axis=eqn.params["axis"])
 
 
@@ -443,6 +474,7 @@ MOVEMENTS.add("stack")
 
 @rule("unstack", movement=True)
 def _unstack(tracer, eqn, x):
+    """Return the slices of an array along an axis."""
     axis = eqn.params["axis"]
     if isinstance(x, Memory):
         return [x.reorder(part) for part in np.moveaxis(x.offsets, axis, 0)]
@@ -452,7 +484,7 @@ def _unstack(tracer, eqn, x):
 
 @rule("empty", "empty2")
 def _empty(tracer, eqn, *args):
-    """Return memory that will be overwritten."""
+    """Return zeros for memory that will be overwritten."""
     aval = eqn.outvars[0].aval
     return tracer.constants(np.zeros(aval.shape, aval.dtype))
 

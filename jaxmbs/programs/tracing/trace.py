@@ -1,8 +1,7 @@
 """From a JAX function to a graph of scalars: a jaxpr is interpreted with arrays of nodes.
 
-Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a loop)
-stay
-there, as offsets into a buffer, until their scalars are needed.
+Arrays are NumPy arrays of nodes; moving data moves nodes and costs nothing. Arrays in memory (inputs, the rows of a
+loop) stay there, as offsets into a buffer, until their scalars are needed.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Tracer:
         self.calls: dict[tuple, list] = {}
 
     def constants(self, values) -> np.ndarray:
-        """Return an array of constant nodes."""
+        """Return an array of numbers as an array of constant nodes."""
         values = np.asarray(values)
         if values.dtype == jax.dtypes.float0:  # the tangent of an integer
             values = np.zeros(values.shape, bool)
@@ -85,11 +84,11 @@ class Tracer:
         return value
 
     def load(self, memory: Memory, offset: int, index: Node | None = None, stride: int = 0) -> Node:
-        """Return the scalar at offset + stride·index of a buffer."""
+        """Return the node of the scalar at offset + stride·index of an array's buffer."""
         return self.graph.load(memory.buffer, memory.after, offset, index, stride)
 
     def stack(self, values: np.ndarray) -> Memory:
-        """Put nodes into memory, row by row."""
+        """Put an array of nodes into memory, row by row, and return it there."""
         flat = values.ravel()
         after = self.graph.stack(tuple(flat), values.shape[0])
         return Memory(after.buffer, np.arange(len(flat)).reshape(values.shape), after)
@@ -103,6 +102,7 @@ class Tracer:
             values[var] = value
 
         def read(atom):
+            """Return the value of a variable or constant of the jaxpr."""
             if hasattr(atom, "val"):
                 return self.constants(atom.val)
             return values[atom]
@@ -113,7 +113,7 @@ class Tracer:
         return [read(x) for x in jaxpr.outvars]
 
     def run_closed(self, closed_jaxpr, args: Sequence) -> list:
-        """Return the outputs of a closed jaxpr."""
+        """Return the outputs of a closed jaxpr, which holds its constants, for these arguments."""
         return self.run(closed_jaxpr.jaxpr, [self.constants(np.asarray(c)) for c in closed_jaxpr.consts], args)
 
     def apply(self, eqn, args: list) -> list:
@@ -156,7 +156,7 @@ class Tracer:
             )
 
     def map(self, op: str, *args: np.ndarray, kind: str | None = None) -> np.ndarray:
-        """Apply an operation entry by entry."""
+        """Return the results of an operation on arrays of nodes, entry by entry."""
         make = self.graph.make
         function = lambda *xs: make(op, *xs, kind=kind)
         return elementwise(function, *args)
@@ -208,11 +208,12 @@ def call(key: str):
     """Return the rule of a primitive that calls the jaxpr in its parameter `key`."""
 
     def rule(tracer: Tracer, eqn, *args):
+        """Return the results of the called jaxpr; those of large ones are kept for equal arguments."""
         inner = eqn.params[key]
         run = lambda: tracer.run_closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
         if len(inner.eqns) < tuning.MIN_EQUATIONS_TO_KEEP_RESULTS:
             return run()
-        place = (inner, *map(_identity, args))
+        place = (inner, *map(_argument_key, args))
         if place not in tracer.calls:
             tracer.calls[place] = run()
         return list(tracer.calls[place])
@@ -220,8 +221,8 @@ def call(key: str):
     return rule
 
 
-def _identity(value):
-    """Return a key that is equal for equal arrays of nodes."""
+def _argument_key(value):
+    """Return a key of an argument that is equal for arrays of the same nodes."""
     if isinstance(value, Memory):
         return value.buffer, value.after, value.shape, value.offsets.tobytes()
     return (value.shape, *value.ravel().tolist()) if isinstance(value, np.ndarray) else value
@@ -250,7 +251,7 @@ RULES: dict[str, Callable] = {
     "remat": call("jaxpr"),
     "custom_linear_solve": custom_linear_solve,
 }
-# Primitives whose rules take arrays in memory, and deferred ones, without loading them.
+# Names of the primitives whose rules take arrays in memory, and deferred ones, without loading them.
 TAKES_MEMORY: set[str] = set(RULES)
-# Primitives that move data only.
+# Names of the primitives that only move entries, without computing.
 MOVEMENTS: set[str] = set()

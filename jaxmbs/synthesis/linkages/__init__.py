@@ -11,6 +11,7 @@ from jaxmbs.synthesis.linkages.six_bar import KINDS
 from jaxmbs.synthesis.linkages.six_bar import SixBar as SixBar
 from jaxmbs.synthesis.linkages.slider_crank import SliderCrank as SliderCrank
 
+# Linkages that `path` knows by name.
 LINKAGES: dict[str, Linkage] = {
     linkage.name: linkage for linkage in (FourBar(), SliderCrank(), GearedFiveBar(), *map(SixBar, KINDS))
 }

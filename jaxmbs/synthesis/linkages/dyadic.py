@@ -16,21 +16,22 @@ from jaxmbs.synthesis.linkages.dyads import KINDS, RPR, RRP, RRR, close_dyad, ra
 from jaxmbs.synthesis.linkages.linkage import Linkage, from_line, placed_on, point_on_x, unit
 from jaxmbs.system.mechanism import Mechanism
 
-# Names of joints in their order; O, which is left out, is the crank's pivot.
+# Letters that name the joints of dyads in their order; O, which is left out, is the crank's pivot.
 JOINT_LETTERS = "ABCDEFGHIJKLMNPQRSTUVWXYZ"
-# Entries of the second and later dyads, with their indices among the dyad's six numbers, by kind.
+# Design entries of the second and later dyads: kind ↦ name of the entry ↦ its indices among the dyad's six numbers.
 LATER_DYAD_ENTRIES: dict[str, dict[str, tuple[int, ...]]] = {
     RRR: {"first": (0, 1), "second": (2, 3), "link": (4,), "arm": (5,)},
     RRP: {"first": (0, 1), "offset": (2,), "slope": (3,), "link": (4,)},
     RPR: {"first": (0, 1), "second": (2, 3), "offset": (4,)},
 }
-# The same for the first dyad. Its ends are on crank and ground, where their places are lengths along x.
+# Design entries of the first dyad: kind ↦ name ↦ indices among the dyad's six numbers. Its ends are on crank and
+# ground, where their places are lengths along x.
 FIRST_DYAD_ENTRIES: dict[str, dict[str, tuple[int, ...]]] = {
     RRR: {"second": (2,), "first": (0,), "coupler": (4,), "rocker": (5,)},
     RRP: {"first": (0,), "coupler": (4,), "offset": (2,)},
     RPR: {"second": (2,), "first": (0,), "offset": (4,)},
 }
-# Entries that are positive lengths, whose free numbers are logarithms.
+# Design entries of dyads that are positive lengths, whose free numbers are logarithms.
 LENGTH_ENTRIES = ("ground", "crank", "coupler", "rocker", "link", "arm")
 
 
@@ -70,12 +71,12 @@ class AbstractDyadic(Linkage):
 
     @property
     def signs(self) -> int:  # type: ignore[override]
-        """One per dyad."""
+        """Number of signs of the branch: one per dyad."""
         return len(self.dyads)
 
     @property
     def output(self) -> str:  # type: ignore[override]
-        """The first link of the last dyad."""
+        """Name of the body with the point: the first link of the last dyad."""
         return _names(len(self.dyads) - 1, self.dyads[-1].kind)[0]
 
     @property
@@ -119,6 +120,7 @@ class AbstractDyadic(Linkage):
         return np.array([[index[i], index[j]] for i, j, _ in self.dyads])
 
     def frames(self, b, angle, signs):
+        """Return the frames (origin, x axis) of all links by name, and the cosine of each dyad (K,)."""
         frames: dict[str, Any] = {
             GROUND: (jnp.zeros(2), point_on_x(jnp.ones(()))),
             "crank": (jnp.zeros(2), unit(angle)),
@@ -166,6 +168,7 @@ class AbstractDyadic(Linkage):
         )
 
     def pivots(self, b):
+        """Return the places of the pins on the ground, the crank's pivot first."""
         places = [
             from_line(b, jnp.stack(six[at : at + 2]))
             for dyad, six in zip(self.dyads, self.six_numbers(b), strict=True)
@@ -270,7 +273,7 @@ class Dyadic(AbstractDyadic):
 
 
 def _names(k: int, kind: str) -> tuple[str, str]:
-    """Return the names of the two links of dyad k, counted from 0."""
+    """Return the names of the two links of dyad k, counted from 0, as in `Dyadic`."""
     number = "" if k < 2 else str(k + 1)
     slider = "slider" if k == 0 else f"slider{k + 1}"
     link, arm = ("coupler", "rocker") if k == 0 else (f"link{number}", f"arm{number}")
@@ -283,7 +286,7 @@ def names_of_bodies(dyads) -> list[str]:
 
 
 def _numbered_names() -> Iterator[str]:
-    """Return names for more joints than there are letters."""
+    """Yield names for joints beyond the letters of `JOINT_LETTERS`, without end."""
     return (f"J{k}" for k in range(1, 10**6))
 
 

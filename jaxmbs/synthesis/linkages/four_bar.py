@@ -14,9 +14,9 @@ from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad, Dyadic
 from jaxmbs.synthesis.linkages.linkage import PART_OF_TURN, cosine_between, dyad
 from jaxmbs.system.mechanism import Mechanism
 
-# Last free number of a four-bar whose shortest link is the crank.
+# Value of the last free number of a four-bar whose shortest link is the crank, which turns fully.
 CRANK = 1.0
-# Last free number of a drag-link, whose shortest link is the ground.
+# Value of the last free number of a drag-link, a four-bar whose shortest link is the ground.
 DRAG_LINK = -1.0
 # One random four-bar in this many is a drag-link.
 DRAG_LINK_EVERY = 4
@@ -92,7 +92,7 @@ class FourBar(AbstractDyadic):
 
     @staticmethod
     def joints(b: dict, angle, sign, xp: Any = jnp):
-        """Return the crank's pin, the directions of coupler and rocker, and the cosine of the angle between these.
+        """Return the crank's pin, the directions of coupler and rocker, and the cosine of the angle between these two.
 
         Axes are along the line of the pivots. xp: see `dyad`.
         """
@@ -107,6 +107,7 @@ class FourBar(AbstractDyadic):
         return Dyadic().point_and_cosines(b, angle, jnp.stack([branch]))[0]
 
     def extreme_cosines(self, b):
+        """Return the cosines (2,) of the angle between coupler and rocker at the crank's two dead positions."""
         # The crank is then on the line of the pivots.
         square = jnp.stack([b["ground"] - b["crank"], b["ground"] + b["crank"]]) ** 2
         return cosine_between(b["coupler"], b["rocker"], square)

@@ -57,11 +57,13 @@ class GearedFiveBar(Linkage):
 
     @staticmethod
     def design(u):
+        """Return the design of free numbers u (11,), whose first five are logarithms of lengths."""
         lengths = dict(zip(("ground", "crank", "coupler", "link", "arm"), jnp.exp(u[:5]), strict=True))
         return {**lengths, "phase": u[5], "point": u[6:8], "angle": u[8], "pivot": u[9:11]}
 
     @staticmethod
     def sample(rng, count):
+        """Return free numbers (count, 11) of random linkages of about unit size."""
         u = np.zeros((count, 11))
         u[:, :5] = rng.uniform([-0.5, -1.5, 0.0, 0.0, -1.5], [1.0, 0.3, 1.2, 1.2, 0.3], (count, 5))
         u[:, 5] = rng.uniform(-np.pi, np.pi, count)
@@ -69,6 +71,7 @@ class GearedFiveBar(Linkage):
         return u
 
     def frames(self, b, angle, signs):
+        """Return the frames (origin, x axis) of cranks and links by name, and the cosine between the links (1,)."""
         pin, far = b["crank"] * unit(angle), point_on_x(b["ground"])
         arm = unit(self.ratio * angle + b["phase"])
         line = far + b["arm"] * arm - pin
@@ -104,9 +107,11 @@ class GearedFiveBar(Linkage):
         return planar.Gear("crank", "arm", origin, origin, **sizes, angle_j=jnp.pi - b["phase"])
 
     def guess(self, b, angle, branch):
+        """Return the assembled poses of the bodies at a crank angle; the second crank's angle includes whole turns."""
         poses = super().guess(b, angle, branch)
         # The gears count whole turns of the second crank.
         return {**poses, "arm": (*poses["arm"][:2], float(b["angle"] + self.ratio * angle + b["phase"]))}
 
     def pivots(self, b):
+        """Return the places of the two pivots on the ground."""
         return [b["pivot"], from_line(b, point_on_x(b["ground"]))]

@@ -17,9 +17,10 @@ from jaxmbs.numerics.plane import direction as unit
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.system.mechanism import Mechanism
 
-# Lower limit on the squared height of an elbow, in squared lengths: at height zero its derivatives are infinite.
+# Lower limit on the squared height of the common joint of two links above the line between their ends, relative to the
+# squared length of the first link: at height zero its derivatives are infinite.
 MIN_SQUARED_HEIGHT = 1e-12
-# Value of the last free number of a linkage whose crank need not turn fully.
+# Value of the last free number of a linkage whose crank need not turn fully, if `can_swing`.
 PART_OF_TURN = 0.0
 # Added to squared lengths so that quotients stay finite where two pins coincide.
 TINY = 1e-24
@@ -60,7 +61,7 @@ class Linkage(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def design(u: Float[Array, " n"]) -> dict[str, Array]:
-        """Return the design of free numbers."""
+        """Return the design, a mapping of entries, of free numbers u."""
 
     @staticmethod
     @abc.abstractmethod
@@ -69,7 +70,7 @@ class Linkage(abc.ABC):
 
     @abc.abstractmethod
     def frames(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[dict[str, Any], Float[Array, " c"]]:
-        """Return the frames (origin, x axis) of the links at a crank angle, and the cosines of the angles between links.
+        """Return the frames (origin, x axis) of links at a crank angle, and the cosines of the angles between links.
 
         Frames are by name of the link, in axes along the linkage's own line with the origin at the crank's pivot. There
         is a cosine for each pair of circles that intersect; beyond ±1 they do not, and the links are placed as if
@@ -82,10 +83,10 @@ class Linkage(abc.ABC):
 
     @abc.abstractmethod
     def pivots(self, b: dict) -> list[Float[Array, "2"]]:
-        """Return the pivots on the ground."""
+        """Return the places in the plane of the pivots on the ground."""
 
     def extreme_cosines(self, b: dict) -> Float[Array, " c"] | None:
-        """Return the smallest and the largest cosine over a turn, or None if they have no closed form."""
+        """Return the cosines of angles between links that are extreme over a turn; None if they have no closed form."""
         return None
 
     def has_full_turn(self, u: Float[Array, " n"] | np.ndarray):
@@ -228,5 +229,5 @@ def from_line(b: dict, place):
 
 
 def point_on_x(length):
-    """Return the point (length, 0)."""
+    """Return the point (length, 0) as an array."""
     return jnp.stack([length, 0 * length])

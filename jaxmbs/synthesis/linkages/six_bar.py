@@ -12,8 +12,8 @@ from jaxmbs.element import GROUND
 from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad
 from jaxmbs.synthesis.linkages.four_bar import FourBar
 
-# Links of the four-bar on which the two further links begin. The links with three joints are neighbours in Watt's chain,
-# not in Stephenson's; inversions differ by the links that are ground and crank.
+# Kind of six-bar ↦ links of the four-bar on which `link` and `arm` begin. The links with three joints are neighbours in
+# Watt's chain, not in Stephenson's; inversions differ by the links that are ground and crank.
 KINDS = {
     "Watt I": ("coupler", "rocker"),
     "Watt II": ("rocker", GROUND),
@@ -72,15 +72,18 @@ class SixBar(AbstractDyadic):
 
     @property
     def name(self) -> str:  # type: ignore[override]
+        """Name of the linkage, which is its kind."""
         return self.kind
 
     @staticmethod
     def design(u):
+        """Return the design of free numbers u (16,): those of the four-bar, and of the two further links."""
         base = FourBar.design(jnp.concatenate([u[:4], u[10:16]]))
         return {**base, "first": u[4:6], "second": u[6:8], "link": jnp.exp(u[8]), "arm": jnp.exp(u[9])}
 
     @staticmethod
     def sample(rng, count):
+        """Return free numbers (count, 16) of random linkages of about unit size."""
         base = FourBar.sample(rng, count)
         pins = 1.5 * rng.normal(size=(count, 4))
         lengths = rng.uniform(-0.5, 1.5, (count, 2))

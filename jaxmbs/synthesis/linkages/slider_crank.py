@@ -42,6 +42,7 @@ class SliderCrank(AbstractDyadic):
 
     @staticmethod
     def design(u):
+        """Return the design of free numbers u (8,): ln crank, ln slack, offset, point, angle, pivot."""
         crank, slack = jnp.exp(u[0]), jnp.exp(u[1])
         return {
             "crank": crank,
@@ -54,6 +55,7 @@ class SliderCrank(AbstractDyadic):
 
     @staticmethod
     def sample(rng, count):
+        """Return free numbers (count, 8) of random linkages of about unit size."""
         u = np.zeros((count, 8))
         u[:, :2] = rng.uniform([-1.0, -1.5], [0.7, 1.0], (count, 2))
         u[:, 2:5] = rng.normal(size=(count, 3)) * [1, 2, 2]
@@ -70,4 +72,5 @@ class SliderCrank(AbstractDyadic):
         return pin, xp.stack([ahead, cosine]), cosine
 
     def extreme_cosines(self, b):
+        """Return the cosines (2,) between coupler and normal of the line at the crank's two extreme heights."""
         return jnp.stack([b["offset"] - b["crank"], b["offset"] + b["crank"]]) / b["coupler"]

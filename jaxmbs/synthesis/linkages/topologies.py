@@ -43,7 +43,7 @@ def topologies(links: int, kinds: Iterable[str] = (RRR,)) -> list[Dyadic]:
 
 
 def linkage_of_wiring(wiring: Wiring) -> Dyadic:
-    """Return the linkage with these dyads."""
+    """Return the `Dyadic` with the dyads of a wiring."""
     names = names_of_bodies([(i, j, kind) for i, j, kind in wiring])
     return Dyadic(tuple(Dyad(names[i], names[j], kind) for i, j, kind in wiring))
 
@@ -88,6 +88,7 @@ def _rename(wiring: Wiring, place: dict[int, int], swapped: tuple[bool, ...]) ->
     """Return the same linkage with dyads moved to `place`, and link and arm exchanged where `swapped`."""
 
     def new_number(number: int) -> int:
+        """Return the new number of a body; ground and crank keep theirs."""
         if number < 2:
             return number
         dyad, side = divmod(number - 2, 2)

@@ -14,12 +14,14 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class MachineCodeOnCPU(AbstractBackend):
-    """One kernel for a program, with its loops inside and a lane for each sample. Imports llvmlite when it is needed."""
+    """Runs a program as one kernel of machine code, its loops inside, with a lane for each sample. Needs llvmlite."""
 
     def takes(self, platform):
+        """Return True on CPUs if llvmlite can compile for this one."""
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.cpu.machine")
 
     def lower(self, program, batch, args, platform):
+        """Return the outputs of a call of the program's machine code for the whole batch."""
         total = math.prod(batch)
         name = target(program, total)
         # Inputs that no result depends on are not passed: a mechanism has many numbers.
@@ -35,6 +37,7 @@ class MachineCodeOnCPU(AbstractBackend):
         return jax.ffi.ffi_call(name, outputs)(meta, *args)
 
     def explain(self):
+        """Return the kind of code in words."""
         return "straight-line, LLVM"
 
 
@@ -42,7 +45,7 @@ _registry = ffi.Registry("cpu")
 
 
 def target(program: Program, total: int) -> str:
-    """Return XLA's name of the machine code for a batch of this size, which is compiled when first needed."""
+    """Return the name under which XLA finds the machine code for a batch of `total` samples, compiled on first use."""
     from jaxmbs.programs.backends.cpu import machine
 
     lanes = 1 if total == 1 else machine.natural_lanes(program)

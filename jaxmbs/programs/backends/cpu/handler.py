@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm import ffi
 
+# LLVM code of the function that XLA calls for a program: it divides the samples among threads, which call the kernel.
 HANDLER = """
 declare i32 @sched_yield()
 declare ptr @malloc(i64)
@@ -223,7 +224,7 @@ bad:
 
 
 def buffers(inputs: int, outputs: int) -> str:
-    """Return lines that put the addresses of all buffers into %buffers; the first operand is the list of strides."""
+    """Return LLVM code that stores the addresses of all buffers in %buffers, without the first operand, the strides."""
     lines = [ffi.addresses(1 + inputs, outputs)]
     for k in range(inputs + outputs):
         lines += [

@@ -6,7 +6,7 @@ from jaxmbs.programs.backends.llvm.text import Text
 
 
 def splat(lanes: int, scalar: str, name: str) -> list[str]:
-    """Return lines that make %name, the integer %scalar in every lane."""
+    """Return LLVM code that makes %name: a vector with the integer %scalar in every lane."""
     if lanes == 1:
         return [f"  %{name} = add i64 %{scalar}, 0"]
     kind = f"<{lanes} x i64>"
@@ -17,7 +17,7 @@ def splat(lanes: int, scalar: str, name: str) -> list[str]:
 
 
 def following_samples(module: Text, name: str) -> list[str]:
-    """Return lines that make %name, the numbers of the samples from %base on; beyond the last one, %most, it again."""
+    """Return LLVM code that makes %name: sample numbers %base, %base + 1, …, at most %most, one in each lane."""
     if module.lanes == 1:
         return [f"  %{name} = add i64 %base, 0"]
     integers = module.wide("i64")
@@ -31,5 +31,5 @@ def following_samples(module: Text, name: str) -> list[str]:
 
 
 def lane_numbers(lanes: int) -> str:
-    """Return the numbers of the lanes, as they stand in a vector."""
+    """Return the lane numbers 0, 1, … as the text of an LLVM vector constant."""
     return ", ".join(f"i64 {k}" for k in range(lanes))

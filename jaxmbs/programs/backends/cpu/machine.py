@@ -18,7 +18,8 @@ from jaxmbs.programs.runtime.content import digest_of_parts
 from jaxmbs.programs.runtime.store import active_store
 from jaxmbs.programs.tracing.program import Program
 
-# Attributes of all functions. Without an aligned stack every second spill crosses a cache line, which halves the speed.
+# LLVM's attributes of all functions of a kernel. Without an aligned stack every second spill crosses a cache line,
+# which halves the speed.
 ATTRIBUTES = ["noinline", "nounwind", "alignstack=64", '"stackrealign"']
 
 
@@ -39,7 +40,7 @@ def supported() -> bool:
 
 
 def natural_lanes(program: Program) -> int:
-    """Return the lanes of a kernel: one vector of the host or two, so that one's latency hides behind the other's."""
+    """Return the number of lanes of a program's kernel: those of one vector of the host, or of two to hide latency."""
     one = host()[2] // np.dtype(program.dtype).itemsize
     facts = program.facts
     if facts.largest_region <= tuning.MAX_OPERATIONS_TWO_VECTORS:
@@ -50,7 +51,7 @@ def natural_lanes(program: Program) -> int:
 
 
 def module_text(program: Program, lanes: int) -> tuple[str, set]:
-    """Return the module as text, and the elementary functions that it calls."""
+    """Return the LLVM module of a program as text, and the elementary functions that it calls."""
     emitter = VectorEmitter(program, lanes)
     kernel = emitter.emit()
     inputs, outputs = len(program.facts.loaded), len(program.outputs)
@@ -89,7 +90,7 @@ def _target_attributes() -> str:
 
 
 def _declared_functions(text: str) -> set[str]:
-    """Return the functions that a text declares."""
+    """Return the names of the functions that an LLVM module declares."""
     return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
 
 
@@ -110,7 +111,7 @@ def object_code(program: Program, lanes: int, effort: int) -> bytes:
 
 
 def optimisation_level(program: Program, total: int) -> int:
-    """Return LLVM's level of optimisation for a program that runs for this many samples."""
+    """Return LLVM's level of optimisation, 0 to 3, for a program that runs for `total` samples."""
     facts = program.facts
     if total <= program.max_unoptimised_samples:
         return 0
@@ -122,7 +123,7 @@ def optimisation_level(program: Program, total: int) -> int:
 
 
 def _machine(effort: int):
-    """Return LLVM's description of this processor for a level of optimisation."""
+    """Return llvmlite's target machine for this processor at a level of optimisation."""
     cpu, features, _ = host()
     return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=effort, jit=True)
 

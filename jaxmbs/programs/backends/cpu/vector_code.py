@@ -11,9 +11,11 @@ class VectorCode(AbstractCode):
     """Writes a function whose values are vectors with a lane for each sample, or scalars for a single sample."""
 
     def is_unsigned(self, node):
+        """Return True if the sign bit of a value is never set, not even that of NaN, as far as is known."""
         return node.serial in self.unsigned or has_no_sign(node)
 
     def _pointers(self, key, distance):
+        """Return the addresses of all lanes in a buffer, a distance in bytes further."""
         integers = self.module.vector(INTEGER)
         name = ("addresses", key)
         if name not in self.addresses:
@@ -22,6 +24,7 @@ class VectorCode(AbstractCode):
         return self.let(f"inttoptr {integers} {moved} to {self.module.wide(self.module.pointer)}")
 
     def _gather(self, pointers, scalar):
+        """Return the scalars at the addresses of all lanes, in a vector."""
         module = self.module
         if module.lanes == 1:
             return self.let(f"load {scalar}, {module.pointer} {pointers}")
@@ -34,6 +37,7 @@ class VectorCode(AbstractCode):
         )
 
     def _scratch_pointer(self, buffer, offset, stride=0, number=None):
+        """Return the address of the vector of scalar offset + stride·number of a buffer in scratch memory."""
         pointer, base, start = self.module.pointer, self._scratch_base(), self.plan.scratch[buffer]
         wide = 8 * self.module.lanes
         here = self.let(f"getelementptr i8, {pointer} {base}, i64 {start + offset * wide}")

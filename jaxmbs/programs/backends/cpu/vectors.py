@@ -22,21 +22,24 @@ class VectorEmitter(AbstractEmitter):
         self.patience = Patience(self.plan)
 
     def begins(self, code, loop):
+        """Write the lines before a loop with a condition, which set up the account for setting lanes aside."""
         if self.lanes > 1:
             self.patience.begin(code, loop)
 
     def goes_on(self, code, loop, mask):
+        """Return the mask of the lanes that take one more iteration, without those set aside."""
         return self.patience.go_on(code, loop, mask)
 
     def attributes(self, code):
+        """Return the attributes of a function: all have the same."""
         return "#0"
 
     def kernel(self) -> str:
         """Return the function for all lanes from `first` to `last`, a group at a time; it returns 1 if there is no memory.
 
-        `meta` has the number of the inner batch axis's samples, then for each input that is loaded, and each output, its
-        strides along
-        the outer and the inner axis, in scalars. The lanes of a last group that is not full repeat its last sample.
+        `meta` has the number of the inner batch axis's samples, then for each input that is loaded, and each output,
+        its strides along the outer and the inner axis, in scalars. The lanes of a last group that is not full repeat
+        its last sample.
         """
         used = self.used_buffers
         choice, after = self._groups()
@@ -65,7 +68,7 @@ class VectorEmitter(AbstractEmitter):
         return "\n".join(lines)
 
     def _groups(self) -> tuple[list[str], list[str]]:
-        """Return blocks that choose the samples of the next group, %l, and the lines after it: one group after another."""
+        """Return blocks that take the samples in order, %l being those of the next group, and lines after it."""
         choice = [
             "group:",
             "  %base = phi i64 [ %first, %start ], [ %next, %run ]",
@@ -77,7 +80,7 @@ class VectorEmitter(AbstractEmitter):
         return choice, [f"  %next = add i64 %base, {self.lanes}"]
 
     def _memory(self) -> list[str]:
-        """Return lines that make the frame, and after it the scratch memory, which all groups of lanes share."""
+        """Return lines that allocate the frame and, behind it, the scratch memory that all groups use in turn."""
         frame_bytes = align(max(self.frame.bytes, 1))
         self.module.declare("ptr", "aligned_alloc", ["i64", "i64"])
         self.module.declare("void", "free", ["ptr"])
@@ -103,7 +106,7 @@ class VectorEmitter(AbstractEmitter):
         return lines
 
     def _buffer(self, k: int) -> list[str]:
-        """Return lines that load the address of a buffer, and its strides along both batch axes."""
+        """Return lines that load the address of buffer k, and its strides along both batch axes."""
         place = self.operand(k)
         return [
             f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {place}",
@@ -115,7 +118,7 @@ class VectorEmitter(AbstractEmitter):
         ]
 
     def _addresses(self, k: int) -> list[str]:
-        """Return lines that put the addresses of a group's samples in a buffer into the frame."""
+        """Return lines that store the addresses of a group's samples in buffer k in the frame."""
         integers = self.module.wide("i64")
         return [
             *splat(self.lanes, f"outer{k}", f"so{k}"),
@@ -124,14 +127,14 @@ class VectorEmitter(AbstractEmitter):
             f"  %a{k} = mul {integers} %o, %so{k}",
             f"  %b{k} = mul {integers} %r, %si{k}",
             f"  %c{k} = add {integers} %a{k}, %b{k}",
-            f"  %d{k} = mul {integers} %c{k}, {self._same(self.shapes[k].dtype.itemsize)}",
+            f"  %d{k} = mul {integers} %c{k}, {self._constant_vector(self.shapes[k].dtype.itemsize)}",
             f"  %e{k} = add {integers} %d{k}, %sb{k}",
             f"  %slot{k} = getelementptr i8, ptr %frame, i64 {self.frame.place(('buffer', k))}",
             f"  store {integers} %e{k}, ptr %slot{k}, align {8 if self.lanes == 1 else ALIGNMENT}",
         ]
 
     def _lane_numbers(self) -> list[str]:
-        """Return lines that make %o and %r, the sample's place along the outer and the inner batch axis."""
+        """Return lines that make %o and %r, numbers of each lane's sample on outer and inner batch axis."""
         integers = self.module.wide("i64")
         return [
             "  br i1 %flat, label %joined, label %divide",
@@ -143,9 +146,9 @@ class VectorEmitter(AbstractEmitter):
             "  br label %joined",
             "joined:",
             f"  %o = phi {integers} [ %l, %address ], [ %q, %divide ]",
-            f"  %r = phi {integers} [ {self._same(0)}, %address ], [ %rest, %divide ]",
+            f"  %r = phi {integers} [ {self._constant_vector(0)}, %address ], [ %rest, %divide ]",
         ]
 
-    def _same(self, value: int) -> str:
-        """Return an integer in each lane."""
+    def _constant_vector(self, value: int) -> str:
+        """Return an LLVM constant vector with an integer in each lane."""
         return str(value) if self.lanes == 1 else f"splat (i64 {value})"

@@ -17,11 +17,12 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class AbstractThreads(AbstractBackend):
-    """One kernel for a program, with its loops inside and a thread for each sample."""
+    """Runs a program as one kernel, its loops inside, with a thread for each sample."""
 
     by_threads = True
 
     def lower(self, program, batch, args, platform):
+        """Return the outputs of a launch of the program's kernel for the whole batch."""
         total = math.prod(batch)
         if total == 0 or not program.outputs:
             return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
@@ -59,6 +60,7 @@ class AbstractThreads(AbstractBackend):
         return list(results[: len(program.outputs)])
 
     def refusal(self, program):
+        """Return the reason why there is no kernel, or too large a workspace; None if the kernel can run."""
         from jaxmbs.programs.backends.gpu import ptx
 
         kernel = ptx.kernel(program, self.capability())
@@ -68,7 +70,7 @@ class AbstractThreads(AbstractBackend):
 
     @abc.abstractmethod
     def load(self, program: Program) -> str | None:
-        """Make the kernel of a program known to XLA, and return the reason why that is impossible, None if it is not."""
+        """Make the kernel known to XLA under `name`; return None, or the reason why that is impossible."""
 
     @abc.abstractmethod
     def capability(self) -> tuple[int, int]:
@@ -83,20 +85,25 @@ class KernelOnGPU(AbstractThreads):
     """Kernels on NVIDIA's GPUs. Imports llvmlite when it is needed."""
 
     def takes(self, platform):
+        """Return True on CUDA devices if LLVM can write PTX here."""
         return platform == "cuda" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
     def explain(self):
+        """Return the kind of code in words."""
         return "straight-line, one kernel on the GPU"
 
     def load(self, program):
+        """Load the kernel by NVIDIA's driver; return None, or the reason why the driver refuses it."""
         return _load_on_gpu(program)
 
     def capability(self):
+        """Return the lowest compute capability of the GPUs of this process."""
         from jaxmbs.programs.backends.gpu import driver
 
         return driver.capability()
 
     def name(self, program):
+        """Return the name under which XLA finds the kernel of a program for the GPUs of this process."""
         return _name(program, self.capability())
 
 
@@ -104,26 +111,31 @@ class KernelOnHost(AbstractThreads):
     """The same kernels on this processor, one thread after the other, for tests."""
 
     def takes(self, platform):
+        """Return True on CPUs if LLVM can write PTX here."""
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
     def explain(self):
+        """Return the kind of code in words."""
         return "straight-line, one kernel, its threads one after the other on the host"
 
     def capability(self):
+        """Return the compute capability 8.0, whatever GPUs there are."""
         return 8, 0
 
     def load(self, program):
+        """Compile the kernel for this processor and register it with XLA; return None."""
         from jaxmbs.programs.backends.gpu import host
 
         _on_host.add(self.name(program), lambda: host.kernel(program))
         return None
 
     def name(self, program):
+        """Return the name under which XLA finds the kernel of a program for this processor."""
         return f"jaxmbs_threads_{program.fingerprint}"
 
 
 def grid(total: int, scratch: int) -> tuple[int, int]:
-    """Return the numbers of blocks and of threads in each, for samples that need a workspace of `scratch` bytes each."""
+    """Return the number of blocks and of threads per block for `total` samples with `scratch` bytes of workspace."""
     block = tuning.WARP_THREADS if total <= tuning.MAX_SAMPLES_ONE_WARP else tuning.THREADS_PER_BLOCK
     blocks = -(-total // block)
     return min(blocks, tuning.MAX_WORKSPACE_BYTES // (scratch * block)) if scratch else blocks, block

@@ -10,24 +10,24 @@ import jax
 
 from jaxmbs.programs.runtime import tuning
 
-# Name of the driver.
+# File name of the shared library that is NVIDIA's driver.
 LIBRARY = "libcuda.so.1"
-# Number in `cuda.h` of the compiler's option for a buffer of error messages.
+# Number in `cuda.h` of the option CU_JIT_ERROR_LOG_BUFFER of the driver's compiler: a buffer for error messages.
 ERROR_LOG = 5
-# Number in `cuda.h` of the compiler's option for the size of that buffer.
+# Number in `cuda.h` of the option of the driver's compiler for the size of the buffer of error messages.
 ERROR_LOG_BYTES = 6
-# Number in `cuda.h` of a kernel's attribute: bytes of a thread outside its registers.
+# Number in `cuda.h` of the kernel attribute that is the number of bytes of a thread outside its registers.
 LOCAL_BYTES = 3
-# Number in `cuda.h` of a device's attribute: its multiprocessors.
+# Number in `cuda.h` of the device attribute that is the number of its multiprocessors.
 MULTIPROCESSORS = 16
-# Number in `cuda.h` of a device's attribute: threads of a multiprocessor.
+# Number in `cuda.h` of the device attribute that is the largest number of threads of a multiprocessor.
 THREADS_OF_ONE = 39
-# Size of the buffer of error messages, in bytes.
+# Size of the buffer for error messages of the driver's compiler, in bytes; longer messages are cut off.
 LOG_BYTES = 8192
 
 
 class DriverError(RuntimeError):
-    """The driver refuses something; the message is its reason."""
+    """Raised if NVIDIA's driver refuses a kernel or a call; the message is its reason."""
 
 
 class LoadedKernel(NamedTuple):
@@ -40,7 +40,7 @@ class LoadedKernel(NamedTuple):
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """Return the driver, None if there is none that works."""
+    """Return NVIDIA's driver library, None if there is none that works."""
     try:
         found = ctypes.CDLL(LIBRARY)
     except OSError:
@@ -49,7 +49,7 @@ def library() -> ctypes.CDLL | None:
 
 
 def devices() -> list:
-    """Return the GPUs that JAX computes on in this process."""
+    """Return the GPUs that JAX computes on in this process, an empty list without any."""
     try:
         return jax.local_devices(backend="cuda")
     except RuntimeError:
@@ -58,7 +58,7 @@ def devices() -> list:
 
 @functools.cache
 def capability() -> tuple[int, int]:
-    """Return the lowest compute capability of these GPUs; 8.0 if there are none."""
+    """Return the lowest compute capability (major, minor) of the GPUs that JAX computes on; (8, 0) without GPUs."""
     found = [tuple(map(int, x.compute_capability.split("."))) for x in devices()]
     major, minor = min(found, default=(8, 0))
     return major, minor
@@ -120,7 +120,7 @@ def _check_memory(driver: ctypes.CDLL, kernel: ctypes.c_void_p, number: int) -> 
 
 
 def _reason(driver: ctypes.CDLL, code: int) -> str:
-    """Return the driver's text for an error code."""
+    """Return the text that the driver has for an error code."""
     text = ctypes.c_char_p()
     driver.cuGetErrorString(code, ctypes.byref(text))
     return (text.value or b"unknown error").decode()

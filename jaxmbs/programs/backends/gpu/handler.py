@@ -46,6 +46,7 @@ bad:
   ret ptr %error
 }}
 """
+# LLVM code of the handler that asks XLA for the CUDA stream on which the kernel runs.
 _STREAM = """
   %api.at = getelementptr i8, ptr %frame, i64 16
   %api = load ptr, ptr %api.at
@@ -68,7 +69,7 @@ stop:
   ret ptr %refused
 launch:
   %stream = load ptr, ptr %query3"""
-# The same without a driver: one thread after the other, on this processor.
+# LLVM code that takes the place of NVIDIA's driver on the host: it runs one thread of the kernel after the other.
 _HOST_DRIVER = """
 define internal i32 @explain(i32 %code, ptr %why) {{
   ret i32 0
@@ -96,7 +97,7 @@ done:
 
 
 def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int, launch: int, explain: int) -> str:
-    """Return the handler of a kernel that the driver has loaded.
+    """Return the LLVM code of the handler that launches a kernel which the driver has loaded.
 
     Args:
         name: name of the program.
@@ -113,7 +114,7 @@ def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int,
 
 
 def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[str]) -> str:
-    """Return the handler of a kernel in the same module, which the calling thread runs.
+    """Return the LLVM code of the handler that runs a kernel of the same module in the calling thread.
 
     Args:
         name: name of the program.
@@ -137,7 +138,7 @@ def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[s
 
 
 def _handler(name, inputs, outputs, workspace, **parts) -> str:
-    """Return the text of a handler from its parts."""
+    """Return the LLVM code of a handler with these parts in the places of `_HANDLER`."""
     results = outputs + workspace
     # The workspace comes second; without one its place stays empty.
     order = [0, inputs + results if workspace else None, *range(1, 1 + inputs + outputs)]
@@ -164,5 +165,5 @@ def _handler(name, inputs, outputs, workspace, **parts) -> str:
 
 
 def _constant(name: str, text: str) -> str:
-    """Return the definition of a constant text."""
+    """Return LLVM's definition of a constant text."""
     return f'@{name} = private constant [{len(text) + 1} x i8] c"{text}\\00"'

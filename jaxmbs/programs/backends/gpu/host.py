@@ -24,24 +24,25 @@ class HostCode:
 
 
 def _machine():
-    """Return LLVM's description of this processor."""
+    """Return llvmlite's target machine for this processor."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=0, jit=True)
 
 
+# LLVM's attributes of all functions of a kernel that runs on the host.
 ATTRIBUTES = "attributes #0 = { nounwind }"
 
 
 def launcher(program: Program, workspace: bool, loaded: LoadedKernel) -> HostCode:
-    """Return the function that launches a kernel that the driver has loaded."""
+    """Return the compiled handler that launches a kernel which the driver has loaded."""
     text = handler.on_gpu(program.name, len(program.facts.loaded), len(program.outputs), workspace, *loaded)
     return HostCode(binding.parse_assembly(f"{text}\n{ATTRIBUTES}"), _machine())
 
 
 def kernel(program: Program) -> HostCode:
-    """Return the kernel of a program for this processor. Its regions stay functions, to compile ten times as fast."""
+    """Return the compiled kernel of a program for this processor. Its regions stay functions: that compiles faster."""
     found = ptx.module_text(program, ATTRIBUTES)
     assert not isinstance(found, str)
     text, emitter = found

@@ -14,10 +14,11 @@ from jaxmbs.programs.runtime.content import digest_of_parts
 from jaxmbs.programs.runtime.store import load_or_compute
 from jaxmbs.programs.tracing.program import Program
 
-# LLVM's name of the target.
+# LLVM's target triple of NVIDIA's GPUs.
 TRIPLE = "nvptx64-nvidia-cuda"
 # Versions of PTX by the compute capabilities that code is made for. Newer GPUs run code for older ones.
 ARCHITECTURES = {(7, 0): 60, (7, 5): 63, (8, 0): 70, (8, 6): 71, (8, 9): 78, (9, 0): 78, (10, 0): 86, (12, 0): 87}
+# LLVM's attributes of a kernel on a GPU, and of the functions that are inlined into it.
 ATTRIBUTES = "attributes #0 = { nounwind alwaysinline }"
 
 
@@ -40,7 +41,7 @@ class Kernel(NamedTuple):
 
 @functools.cache
 def supported() -> bool:
-    """Return True if LLVM has the target here."""
+    """Return True if llvmlite is installed and can compile for NVIDIA's GPUs."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     try:
@@ -65,7 +66,7 @@ def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
 
 
 def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
-    """Compile a program for an architecture."""
+    """Return a program compiled for an architecture, a key of `ARCHITECTURES`."""
     supported()  # makes the target known
     found = module_text(program, ATTRIBUTES)
     if isinstance(found, str):
@@ -92,9 +93,8 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
 
     Args:
         program: program to write.
-        attributes: definition of #0, the attributes of the kernel and of functions that may be inlined; #1, those of the
-            others,
-            is fixed.
+        attributes: definition of #0, the attributes of the kernel and of functions that may be inlined; #1, those of
+            the others, is fixed.
     """
     buffers = len(program.facts.loaded) + len(program.outputs)
     if buffers > tuning.MAX_BUFFERS:
@@ -116,7 +116,7 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
 
 
 def link_elementary(text: str, emitter: ThreadEmitter, program: Program):
-    """Return a module of LLVM with the elementary functions."""
+    """Return the LLVM module of a text, with the elementary functions that it calls linked in."""
     module = binding.parse_assembly(text)
     called = emitter.module.elementary
     if called:
@@ -125,7 +125,7 @@ def link_elementary(text: str, emitter: ThreadEmitter, program: Program):
 
 
 def optimise(module, machine) -> None:
-    """Inline everything, and put the values of the frame into registers."""
+    """Inline all functions of an LLVM module, and put the values of the frame into registers."""
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
@@ -136,6 +136,7 @@ def optimise(module, machine) -> None:
     passes.run(module, builder)
 
 
+# LLVM code of the kernel's entry, which computes the number of the thread and the number of threads.
 ENTRY = """
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()

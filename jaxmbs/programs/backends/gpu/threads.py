@@ -1,12 +1,11 @@
 """Programs for one thread per sample, with all their loops in one kernel.
 
-A thread leaves a loop when its own sample is done. If there are more samples than threads, each thread continues with the
-sample
-that is as many numbers further as there are threads.
+A thread leaves a loop when its own sample is done. If there are more samples than threads, each thread continues with
+the sample that is as many numbers further as there are threads.
 
 The scalars of arrays that loops read or write row by row lie apart, those of neighbouring samples side by side, so that
-neighbouring
-threads use neighbouring addresses. So does the workspace, which holds the rows that the program reads itself.
+neighbouring threads use neighbouring addresses. So does the workspace, which holds the rows that the program reads
+itself.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jaxmbs.programs.graph.nodes import Memory
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
 
-# Type of an address in the memory of the whole GPU.
+# LLVM's type of an address in the memory of the whole GPU.
 GLOBAL = "ptr addrspace(1)"
 
 
@@ -39,26 +38,30 @@ class ThreadCode(AbstractCode):
     """Writes the lines of one function of a thread."""
 
     def is_unsigned(self, node):
+        """Return True for a constant whose sign bit is not set; that of other values is not known."""
         # `abs.f64` of a GPU leaves NaN unchanged, and the usual NaN has its sign set.
         return node.op == "const" and has_no_sign(node)
 
     def _pointers(self, key, distance):
+        """Return the address of the thread's sample in a buffer, a distance in bytes further."""
         if key[1] in self.plan.apart:
-            distance = self.let(f"mul i64 {distance}, {self._kept(('apart', key[1]))}")
-        return self.let(f"inttoptr i64 {self.let(f'add i64 {self._kept(key)}, {distance}')} to {GLOBAL}")
+            distance = self.let(f"mul i64 {distance}, {self._load_kept(('apart', key[1]))}")
+        return self.let(f"inttoptr i64 {self.let(f'add i64 {self._load_kept(key)}, {distance}')} to {GLOBAL}")
 
     def _gather(self, pointers, scalar):
+        """Return the scalar at an address that the kernel only reads."""
         return self.let(f"load {scalar}, {GLOBAL} {pointers}, !invariant.load !0")
 
     def _scratch_pointer(self, buffer, offset, stride=0, number=None):
+        """Return the address of scalar offset + stride·number of a buffer in the workspace."""
         place = str(self.plan.scratch[buffer] // 8 + offset)
         if number is not None:
             place = self.let(f"add i64 {self.let(f'mul i64 {number}, {stride}')}, {place}")
-        moved = self.let(f"mul i64 {place}, {self._kept('row')}")
+        moved = self.let(f"mul i64 {place}, {self._load_kept('row')}")
         return self.let(f"getelementptr i8, {GLOBAL} {self._scratch_base()}, i64 {moved}")
 
-    def _kept(self, key) -> str:
-        """Return an integer that the kernel has put into the frame."""
+    def _load_kept(self, key) -> str:
+        """Return an integer that `ThreadEmitter._keep` has put into the frame under a key."""
         name = ("kept", key)
         if name not in self.addresses:
             self.addresses[name] = self.let(f"load i64, ptr {self.slot(key)}")
@@ -75,12 +78,15 @@ class ThreadEmitter(AbstractEmitter):
         self.plan.apart = buffers_by_rows(program)
 
     def begins(self, code, loop):
+        """Do nothing: a thread has one lane, and no lane is set aside."""
         pass
 
     def goes_on(self, code, loop, mask):
+        """Return the mask unchanged."""
         return mask
 
     def attributes(self, code):
+        """Return #0 for functions that are inlined, #1 for those that are too long for that."""
         return "#0" if len(code.lines) <= tuning.MAX_INLINED_LINES else "#1"
 
     @property
@@ -92,9 +98,8 @@ class ThreadEmitter(AbstractEmitter):
     def kernel(self):
         """Return the function for all samples of a thread.
 
-        `meta` has the number of samples, and of those along the inner batch axis; then for each input that is loaded, and
-        each output, its
-        strides along the outer and the inner axis, and between its scalars, in scalars.
+        `meta` has the number of samples, and of those along the inner batch axis; then for each input that is loaded,
+        and each output, its strides along the outer and the inner axis, and between its scalars, in scalars.
         """
         used = self.used_buffers
         buffers = [line for k in used for line in self._buffer(k)]
@@ -152,7 +157,7 @@ class ThreadEmitter(AbstractEmitter):
         ]
 
     def _workspace(self) -> list[str]:
-        """Return lines that find a thread's part of the workspace, and the distance of its scalars."""
+        """Return lines that find a thread's part of the workspace, and the distance between its scalars there."""
         if "scratch" not in self.frame.places:
             return []
         return [

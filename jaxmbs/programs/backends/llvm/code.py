@@ -10,7 +10,7 @@ from jaxmbs.programs.backends.llvm.instructions import Instructions
 from jaxmbs.programs.backends.llvm.text import storage
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Node
 
-# Number of neighbours in memory that are moved at once: the float64 of an AVX-512 vector.
+# Number of neighbours in memory that are loaded or stored at once: the float64 numbers of an AVX-512 vector.
 BLOCK_VALUES = 8
 
 
@@ -18,7 +18,7 @@ class AbstractCode(Instructions):
     """Writes the nodes of one region, as the lines of one function. The layout of memory depends on the processor."""
 
     def node(self, node: Node) -> None:
-        """Write a node."""
+        """Write the LLVM lines of a node."""
         if node.op == "const" or node.serial in self.plan.absorbed:
             return
         if node.op == "stack":
@@ -32,7 +32,7 @@ class AbstractCode(Instructions):
         return None
 
     def _compute(self, node: Node) -> str:
-        """Write a node, and return the name of its result."""
+        """Write the LLVM lines of a node that has one result, and return the name of the result."""
         if node.op == "out":
             loop = node.args[0].loop
             return self.reload(("carry", loop, node.number), node.kind)
@@ -47,7 +47,7 @@ class AbstractCode(Instructions):
         return self.operation(node, [of(x) for x in node.args])
 
     def _load(self, node: Node) -> str:
-        """Write a load."""
+        """Write the load of a scalar of an input or of scratch memory, and return the name of the result."""
         buffer, offset, stride = node.address
         index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
         if buffer.source is not None:
@@ -55,7 +55,7 @@ class AbstractCode(Instructions):
         return self._load_scratch(node, buffer, offset, stride, index)
 
     def _distance(self, offset: int, stride: int, index: Node | None, size: int) -> str:
-        """Return offset + stride·index in bytes, as a vector."""
+        """Return offset + stride·index, in bytes of numbers of this size, as an LLVM vector over the lanes."""
         if index is None:
             return str(offset * size) if self.module.lanes == 1 else f"splat (i64 {offset * size})"
         kind = "i64" if index.uniform else self.module.vector(INTEGER)
@@ -73,7 +73,7 @@ class AbstractCode(Instructions):
         """Return the scalars at the addresses of all lanes."""
 
     def _load_input(self, number: int, offset: int, stride: int, index: Node | None) -> str:
-        """Write a load from an input."""
+        """Write a load of scalar offset + stride·index of an input, and return the name of the result."""
         dtype = self.plan.program.inputs[number].dtype
         stored, module = storage(dtype), self.module
         pointers = self._pointers(("buffer", number), self._distance(offset, stride, index, dtype.itemsize))
@@ -90,7 +90,7 @@ class AbstractCode(Instructions):
         return value
 
     def _scratch_base(self) -> str:
-        """Return the address of the scratch memory."""
+        """Return the address of the scratch memory, loaded once in each function."""
         if "scratch" not in self.addresses:
             self.addresses["scratch"] = self.let(f"load {self.module.pointer}, ptr {self.slot('scratch')}")
         return self.addresses["scratch"]
@@ -100,7 +100,7 @@ class AbstractCode(Instructions):
         """Return the address of the vector of the scalar offset + stride·number of a buffer."""
 
     def _load_scratch(self, node: Node, buffer: Buffer, offset, stride, index: Node | None) -> str:
-        """Write a load from the rows of a loop or a stack."""
+        """Write a load of scalar offset + stride·index from scratch memory, and return the result's name."""
         inside, outside = self._types(buffer.kind, False)
         if index is None or index.uniform or self.module.lanes == 1:
             pointer = self._scratch_pointer(buffer, offset, stride, None if index is None else self.value(index))
@@ -127,7 +127,7 @@ class AbstractCode(Instructions):
         self.line(f"store {outside} {value}, {self.module.pointer} {pointer}, align 8")
 
     def _stack(self, node: Node) -> None:
-        """Write scalars into the scratch memory."""
+        """Write the arguments of a "stack" node into its buffer in scratch memory."""
         for offset, entry in enumerate(node.args):
             self._store_scratch(self._scratch_pointer(node.buffer, offset), node.kind, entry)
 
@@ -164,7 +164,7 @@ class AbstractCode(Instructions):
         return self.module.lanes % BLOCK_VALUES == 0 and dtype == np.float64
 
     def plan_blocks(self, nodes: list[Node]) -> None:
-        """Find loads of eight neighbours of an input."""
+        """Find groups of eight loads of neighbouring scalars of an input, to be loaded at once."""
         groups: dict[tuple, dict[int, Node]] = {}
         for node in nodes:
             if node.op == "load" and node.address.buffer.source is not None:
@@ -182,7 +182,7 @@ class AbstractCode(Instructions):
                     del offsets[0]
 
     def _load_block(self, block: list[Node]) -> None:
-        """Write the loads of eight neighbours at once."""
+        """Write the loads of eight neighbouring scalars of an input at once, and note their names."""
         buffer, offset, stride = block[0].address
         index = block[0].args[-1] if block[0].args else None
         distance = self._distance(offset, stride, index, 8)
@@ -195,7 +195,7 @@ class AbstractCode(Instructions):
                 self.save(node.serial, node.kind, value)
 
     def _lane_addresses(self, key: tuple[str, int], distance: str) -> list[str]:
-        """Return the pointer of every lane."""
+        """Return the address in a buffer of every lane's sample, a distance in bytes further, one by one."""
         pointers = self._pointers(key, distance)
         kind = self.module.wide("ptr")
         return [self.let(f"extractelement {kind} {pointers}, i64 {k}") for k in range(self.module.lanes)]
@@ -235,7 +235,7 @@ class AbstractCode(Instructions):
         return rows
 
     def store_output(self, number: int, dtype, offset: int, node: Node, row: tuple[str, int] | None) -> None:
-        """Write a scalar of an output; `row` is the number of the row and its length."""
+        """Store a node as scalar `offset` of an output; row: number of the row and its length, if there are rows."""
         module = self.module
         distance = self._distance(offset, 0, None, dtype.itemsize)
         if row is not None:

@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from jaxmbs.programs.backends.llvm import exponentials, vector_math
 
-# Functions by name: (builder, arguments) ↦ result, a pair for sine and cosine.
+# Elementary functions by name: (builder, arguments) ↦ result, a pair for sine and cosine.
 FUNCTIONS = {
     **{f.__name__: f for f in (vector_math.sin_cos, vector_math.exp, vector_math.log, vector_math.atan2)},
     **{f.__name__: f for f in (exponentials.expm1, exponentials.log1p, exponentials.cbrt, exponentials.pow)},
@@ -17,7 +17,7 @@ FUNCTIONS = {
 
 
 def declarations(functions, real: str) -> list[str]:
-    """Return lines that declare functions, pairs of a name and a number of lanes."""
+    """Return LLVM lines that declare functions, given as pairs of a name and a number of lanes."""
     lines = []
     for name, lanes in sorted(functions):
         kind = real if lanes == 1 else f"<{lanes} x {real}>"
@@ -27,7 +27,7 @@ def declarations(functions, real: str) -> list[str]:
 
 
 def definitions(functions, dtype, attributes: str = "") -> str:
-    """Return a module with these functions, each to be inlined where it is called.
+    """Return an LLVM module that defines these functions, each to be inlined where it is called.
 
     Args:
         functions: pairs of a name and a number of lanes.

@@ -1,10 +1,9 @@
 """The functions of a program in LLVM's text.
 
-Every region of a program (the program itself, the body or condition of a loop) becomes one function, so that compilation
-time stays
-linear. Within it there is one SSA value per node. Values that cross from one region to another lie in a frame, which has a
-place
-for each: a vector with one lane per sample, or a scalar if a kernel has one sample only.
+Every region of a program (the program itself, the body or condition of a loop) becomes one function, so that
+compilation time stays linear. Within it there is one SSA value per node. Values that cross from one region to another
+lie in a frame, which has a place for each: a vector with one lane per sample, or a scalar if a kernel has one sample
+only.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class AbstractEmitter(abc.ABC):
-    """Writes all functions of a program; the function that runs them for a batch depends on the processor.
+    """Writes all LLVM functions of a program; `kernel`, which runs them for a batch, depends on the processor.
 
     Attributes:
         code: class that writes the lines of a function.
@@ -54,7 +53,7 @@ class AbstractEmitter(abc.ABC):
 
     @abc.abstractmethod
     def attributes(self, code: AbstractCode) -> str:
-        """Return the attributes of a function."""
+        """Return the LLVM attributes of a function, "#0" for example, defined at the end of the module."""
 
     @property
     def used_buffers(self) -> list[int]:
@@ -88,7 +87,7 @@ class AbstractEmitter(abc.ABC):
         return name
 
     def _nodes(self, code: AbstractCode, nodes: list[Node]) -> None:
-        """Write some nodes."""
+        """Write the LLVM lines of some nodes, loops included."""
         code.plan_blocks(nodes)
         for node in nodes:
             if node.op == "loop":
@@ -104,7 +103,7 @@ class AbstractEmitter(abc.ABC):
         self.module.functions.append("\n".join([head, "entry:", *code.lines, "}"]))
 
     def _store_results(self, code: AbstractCode) -> None:
-        """Write the outputs that are no rows of loops."""
+        """Write the outputs, except those that loops write as their rows."""
         first = len(self.program.inputs)
         for k, (result, out) in enumerate(zip(self.program.results, self.program.outputs, strict=True)):
             if not isinstance(result, Memory):
@@ -113,7 +112,7 @@ class AbstractEmitter(abc.ABC):
         code.line("ret void")
 
     def _loop(self, code: AbstractCode, loop: Loop) -> None:
-        """Write a loop."""
+        """Write the LLVM lines that run a loop, and the functions of its body and condition."""
         live = self.live
         label = self.plan.name("loop")
         body = self._body(loop)
@@ -147,6 +146,7 @@ class AbstractEmitter(abc.ABC):
         live = self.live
 
         def finish(code: AbstractCode) -> None:
+            """Write rows and carried values at the end of an iteration; return the type of the function's result."""
             for buffer, row in live.rows(loop):
                 code.store_row(loop, buffer, row)
             masked = loop.condition is not None and self.lanes > 1
@@ -179,6 +179,7 @@ class AbstractEmitter(abc.ABC):
         around = self.around[-1] if self.around else None
 
         def finish(code: AbstractCode) -> str:
+            """Write the mask of the lanes that go on, and return the type of the function's result."""
             mask = code.wide(condition)
             if self.lanes == 1:
                 code.line(f"ret i1 {mask}")

@@ -21,9 +21,9 @@ from jaxmbs.programs.backends.llvm.vector_math import (
     powers_of_two,
 )
 
-# Infinity.
+# Infinity, as a result or a limit of the functions.
 INF = float("inf")
-# A value that is no number.
+# Not a number, the result of the functions outside their domain.
 NAN = float("nan")
 
 
@@ -66,14 +66,14 @@ def sinh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     e = expm1(builder, size)
     one, half = constant(x.type, 1.0), constant(x.type, 0.5)
     value = builder.fmul(half, builder.fadd(e, builder.fdiv(e, builder.fadd(e, one))))
-    return intrinsic(builder, "copysign", _large(builder, size, value), x)
+    return intrinsic(builder, "copysign", _half_exp_if_large(builder, size, value), x)
 
 
 def cosh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return the hyperbolic cosine within 3 units."""
     size, half = intrinsic(builder, "fabs", x), constant(x.type, 0.5)
     e = exp(builder, size)
-    return _large(builder, size, builder.fadd(builder.fmul(half, e), builder.fdiv(half, e)))
+    return _half_exp_if_large(builder, size, builder.fadd(builder.fmul(half, e), builder.fdiv(half, e)))
 
 
 def tanh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
@@ -85,25 +85,25 @@ def tanh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def asinh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The inverse hyperbolic sine within 3 units: log1p(a + a²/(1 + √(1 + a²))) with a = |x|."""
+    """Return the inverse hyperbolic sine within 3 units: log1p(a + a²/(1 + √(1 + a²))) with a = |x|."""
     a, one = intrinsic(builder, "fabs", x), constant(x.type, 1.0)
     square = builder.fmul(a, a)
     root = intrinsic(builder, "sqrt", builder.fadd(one, square))
     value = log1p(builder, builder.fadd(a, builder.fdiv(square, builder.fadd(one, root))))
-    return intrinsic(builder, "copysign", _twice(builder, a, value), x)
+    return intrinsic(builder, "copysign", _log_of_double_if_large(builder, a, value), x)
 
 
 def acosh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The inverse hyperbolic cosine within 3 units: log1p(t + √(2t + t²)) with t = x − 1. NaN below 1."""
+    """Return the inverse hyperbolic cosine within 3 units: log1p(t + √(2t + t²)) with t = x − 1. NaN below 1."""
     one = constant(x.type, 1.0)
     t = builder.fsub(x, one)
     root = intrinsic(builder, "sqrt", fma(builder, t, t, builder.fadd(t, t)))
-    value = _twice(builder, x, log1p(builder, builder.fadd(t, root)))
+    value = _log_of_double_if_large(builder, x, log1p(builder, builder.fadd(t, root)))
     return builder.select(builder.fcmp_ordered(">=", x, one), value, constant(x.type, NAN))
 
 
 def atanh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The inverse hyperbolic tangent within 3 units: log1p(2a + 2a·a/(1 − a))/2 with a = |x|. NaN beyond ±1."""
+    """Return the inverse hyperbolic tangent within 3 units: log1p(2a + 2a·a/(1 − a))/2, a = |x|. NaN beyond ±1."""
     a, one = intrinsic(builder, "fabs", x), constant(x.type, 1.0)
     double = builder.fadd(a, a)
     more = builder.fdiv(builder.fmul(double, a), builder.fsub(one, a))
@@ -112,7 +112,7 @@ def atanh(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def cbrt(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The cube root within 2 units: exp(log|x|/3) and a step of Newton's. Small numbers are scaled up by a cube."""
+    """Return the cube root within 2 units: exp(log|x|/3) and a Newton step. Small numbers are scaled up by a cube."""
     kind, form = x.type, format_of(x.type)
     size = intrinsic(builder, "fabs", x)
     small = builder.fcmp_ordered("<", size, constant(kind, 2.0 ** (2 * form.mantissa - form.bias)))
@@ -163,25 +163,25 @@ def pow(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _two_to(builder: ir.IRBuilder, kind: ir.Type, exponent: ir.Value) -> ir.Value:
-    """Return 2 to the power of an exponent that has its bias."""
+    """Return 2 to the power of n, for the biased exponent n + bias."""
     return builder.bitcast(builder.shl(exponent, constant(bits_type(kind), format_of(kind).mantissa)), kind)
 
 
 def _unless_zero(builder: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Value:
-    """Return `value`, or x if that is zero, with its sign."""
+    """Return `value` where x is not zero; x itself, with its sign, where it is zero."""
     return builder.select(builder.fcmp_ordered("==", x, constant(x.type, 0.0)), x, value)
 
 
-def _large(builder: ir.IRBuilder, size: ir.Value, value: ir.Value) -> ir.Value:
-    """Return exp(size)/2 if the other exponential is negligible, without early overflow; else `value`."""
+def _half_exp_if_large(builder: ir.IRBuilder, size: ir.Value, value: ir.Value) -> ir.Value:
+    """Return exp(size)/2 where exp(−size) is negligible, without early overflow; else `value`."""
     root = exp(builder, builder.fmul(constant(size.type, 0.5), size))
     limit = constant(size.type, 0.35 * (format_of(size.type).mantissa + 4))
     large = builder.fmul(builder.fmul(constant(size.type, 0.5), root), root)
     return builder.select(builder.fcmp_ordered(">", size, limit), large, value)
 
 
-def _twice(builder: ir.IRBuilder, a: ir.Value, value: ir.Value) -> ir.Value:
-    """Return log(2a) if a is so large that the rest is negligible; else `value`."""
+def _log_of_double_if_large(builder: ir.IRBuilder, a: ir.Value, value: ir.Value) -> ir.Value:
+    """Return log(2a) where a is so large that the other terms are negligible; else `value`."""
     form = format_of(a.type)
     large = builder.fadd(log(builder, a), constant(a.type, form.ln2[0]))
     return builder.select(builder.fcmp_ordered(">", a, constant(a.type, 2.0 ** (form.mantissa // 2 + 2))), large, value)

@@ -22,7 +22,7 @@ from jaxmbs.programs.errors import PerformanceWarning
 
 @functools.cache
 def api_version() -> tuple[int, int]:
-    """Return the major and minor version of XLA's interface."""
+    """Return the major and minor version of XLA's interface for foreign functions in the installed JAX."""
     numbers = [
         int(x) for name in ("MAJOR", "MINOR") for x in re.findall(rf"#define XLA_FFI_API_{name} (\d+)", layout.header())
     ]
@@ -52,7 +52,7 @@ def is_known_interface() -> bool:
 
 @functools.cache
 def available(module: str) -> bool:
-    """Return True if a module that compiles programs, and needs llvmlite for it, is `supported` here."""
+    """Return True if llvmlite is installed and `supported()` of this module, which compiles programs, is True."""
     try:
         return is_known_interface() and importlib.import_module(module).supported()
     except (ImportError, OSError, RuntimeError):
@@ -65,11 +65,12 @@ def api_field(name: str) -> int:
     return layout.structs(layout.header())["XLA_FFI_Api"].offsets[name]
 
 
-# XLA's code of the error that there is no memory.
+# XLA's code of the error that memory is exhausted.
 EXHAUSTED = 8
-# XLA's code of all other errors.
+# XLA's code of internal errors, used for all errors but `EXHAUSTED`.
 INTERNAL = 13
 
+# LLVM code of `failure` and of the beginning of `handler`, see `begin`.
 _BEGIN = """
 define internal ptr @failure(ptr %frame, ptr %message, i32 %code) #0 {{
   %api.at = getelementptr i8, ptr %frame, i64 16
@@ -124,18 +125,17 @@ run:
 
 
 def begin() -> str:
-    """Return the beginning of `handler`, and the function `failure`, which makes an error of a message and a code.
+    """Return LLVM code: the beginning of `handler`, and `failure`, which makes an error of a message and a code.
 
     The handler answers the question for the version of the interface, and goes on with %args and %rets if there is
-    something to
-    compute.
+    something to compute.
     """
     major, minor = api_version()
     return _BEGIN.format(major=major, minor=minor, create_error=api_field("XLA_FFI_Error_Create"))
 
 
 def addresses(inputs: int, outputs: int) -> str:
-    """Return lines that make %data0, %data1, …: the addresses of the operands, then of the results."""
+    """Return LLVM lines that make %data0, %data1, …: the addresses of all operands, then of all results."""
     lines = []
     for k in range(inputs + outputs):
         source, place = ("args", k) if k < inputs else ("rets", k - inputs)
@@ -149,7 +149,7 @@ def addresses(inputs: int, outputs: int) -> str:
 
 
 def capsule(address: int):
-    """Return a handler as XLA takes it."""
+    """Return the PyCapsule in which XLA takes a handler with this address."""
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return make(address, b"xla._CUSTOM_CALL_TARGET", None)

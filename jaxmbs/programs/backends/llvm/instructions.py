@@ -41,6 +41,7 @@ class Instructions(abc.ABC):
             self.values[counter.serial] = "%index"
 
     def line(self, text: str) -> None:
+        """Add a line of text, indented."""
         self.lines.append("  " + text)
 
     def let(self, expression: str) -> str:
@@ -54,7 +55,7 @@ class Instructions(abc.ABC):
         return name
 
     def value(self, node: Node) -> str:
-        """Return the value of a node in this function: a scalar if it is uniform, else a vector."""
+        """Return the name of a node's value in this function: a scalar if it is uniform, else a vector."""
         if node.op == "const":
             return self.module.literal(node)
         found = self.values.get(node.serial)
@@ -66,7 +67,7 @@ class Instructions(abc.ABC):
         return found
 
     def wide(self, node: Node) -> str:
-        """Return the value of a node as a vector."""
+        """Return the name of a node's value as a vector, also if it is uniform."""
         if not node.uniform or self.module.lanes == 1:
             return self.value(node)
         if node.op == "const":
@@ -76,7 +77,7 @@ class Instructions(abc.ABC):
         return self.splats[node.serial]
 
     def splat(self, value: str, scalar: str) -> str:
-        """Return a vector with a scalar in each lane."""
+        """Return the name of a vector with a scalar in each lane."""
         if self.module.lanes == 1:
             return value
         kind = self.module.wide(scalar)
@@ -85,25 +86,25 @@ class Instructions(abc.ABC):
         return self.let(f"shufflevector {kind} {first}, {kind} poison, {zeros}")
 
     def slot(self, key: object) -> str:
-        """Return the address of a value in the frame."""
+        """Return the address of the value with this key in the frame."""
         if key not in self.addresses:
             self.addresses[key] = self.let(f"getelementptr i8, ptr %frame, i64 {self.frame.place(key)}")
         return self.addresses[key]
 
     def _types(self, kind: str, uniform: bool) -> tuple[str, str]:
-        """Return the type of a value in registers, and in the frame, where truth values are bytes."""
+        """Return LLVM's type of a value in registers, and its type in the frame, where truth values are bytes."""
         make = self.module.scalar if uniform else self.module.vector
         bits = "i8" if uniform else self.module.wide("i8")
         return make(kind), bits if kind == TRUTH else make(kind)
 
     def reload(self, key: object, kind: str, uniform: bool = False) -> str:
-        """Return a value from the frame."""
+        """Load the value with this key from the frame, and return its name."""
         inside, outside = self._types(kind, uniform)
         value = self.let(f"load {outside}, ptr {self.slot(key)}, align {self._alignment(uniform)}")
         return self.let(f"trunc {outside} {value} to {inside}") if kind == TRUTH else value
 
     def save(self, key: object, kind: str, value: str, uniform: bool = False) -> None:
-        """Write a value to the frame."""
+        """Store a value in the frame under a key."""
         inside, outside = self._types(kind, uniform)
         if kind == TRUTH:
             value = self.let(f"zext {inside} {value} to {outside}")
@@ -124,7 +125,7 @@ class Instructions(abc.ABC):
         return self._formula(node, args)
 
     def _formula(self, node: Node, args: list[str]) -> str:
-        """Write an operation that consists of others."""
+        """Write an operation that is defined by others (`Operation.formula`); return the name of its result."""
         nodes, result = formula_nodes(node)
         values = dict(zip((x.serial for x in nodes if x.op == "param"), args, strict=True))
         of = self.value if node.uniform else self.wide
@@ -173,7 +174,7 @@ class Instructions(abc.ABC):
         return self.let(f"{word} {self.type_of(node)} {args[0]} to {self.type_of(node, REAL)}")
 
     def selection(self, node: Node, args: Sequence[str]) -> str:
-        """Write the choice between two values by a truth value."""
+        """Write the choice between two values by a truth value; args are condition, value if True, value if False."""
         value = self.type_of(node, node.kind)
         return self.let(f"select {self.type_of(node, TRUTH)} {args[0]}, {value} {args[1]}, {value} {args[2]}")
 
@@ -223,7 +224,7 @@ class Instructions(abc.ABC):
         return self.let(f"select {bit} {zero}, {own} {same(-1)}, {own} {quotient}")
 
     def extreme(self, node: Node, args: Sequence[str]) -> str:
-        """Write min or max of real numbers: NaN if either is NaN."""
+        """Write min or max of two real numbers: NaN if either is NaN."""
         if node.op == "max" and all(self.is_unsigned(x) for x in node.args):
             self.unsigned.add(node.serial)
             return self._largest(node, args)
@@ -283,7 +284,7 @@ class Instructions(abc.ABC):
         return self.let(f"select {bit} {self.let(f'and {bit} {endless}, {finite}')}, {own} {x}, {own} {rest}")
 
     def with_product(self, node: Node, product: Node, factors: list[str], other: list[str]) -> str:
-        """Write a sum or difference of a product and another value, rounded once."""
+        """Write `product` + or − another value by a fused operation, rounded once; `node` is the sum or difference."""
         own = self.type_of(node, REAL)
         (a, b), (c,) = factors, other
         if node.op == "sub":
@@ -296,7 +297,7 @@ class Instructions(abc.ABC):
         """Return True if the sign bit of a value is never set, not even that of NaN, as far as is known."""
 
     def _largest(self, node: Node, args: Sequence[str]) -> str:
-        """Write the larger of two numbers without a sign."""
+        """Write the larger of two numbers whose sign bits are not set, by comparing them as integers."""
         # Compared by their bits, which is one instruction, NaN is larger than any number.
         own, bits = self.type_of(node), f"i{8 * self.module.size}"
         kind = bits if node.uniform else self.module.wide(bits)
@@ -305,7 +306,7 @@ class Instructions(abc.ABC):
         return self.let(f"bitcast {kind} {self.let(f'call {kind} @{name}({kind} {a}, {kind} {b})')} to {own}")
 
     def _elementary_name(self, name: str, uniform: bool) -> str:
-        """Note that a function is called, and return its name for the number of lanes."""
+        """Note that an elementary function is called; return its name for one lane if `uniform`, else for all."""
         lanes = 1 if uniform else self.module.lanes
         self.module.elementary.add((name, lanes))
         return f"{name}.{lanes}"

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import jax
 
-# Sizes of C types in bytes, which are also their alignments; pointers and enumerations are below.
+# C type ↦ its size in bytes, which is also its alignment; pointers and enumerations have constants of their own.
 SCALAR_BYTES = {"size_t": 8, "int64_t": 8, "uint64_t": 8, "int": 4, "int32_t": 4, "uint32_t": 4}
-# Size of a pointer in bytes.
+# Size and alignment of a pointer in bytes.
 POINTER_BYTES = 8
-# Size of an enumeration in bytes.
+# Size and alignment of an enumeration in bytes.
 ENUM_BYTES = 4
 
-# Offsets in bytes of all fields that handlers read or write.
+# Offsets in bytes of all fields that handlers read or write: struct ↦ field ↦ offset.
 KNOWN_OFFSETS: dict[str, dict[str, int]] = {
     "XLA_FFI_Extension_Base": {"type": 8, "next": 16},
     "XLA_FFI_Metadata_Extension": {"metadata": 24},
@@ -54,14 +54,14 @@ KNOWN_SIZES = {
     "XLA_FFI_ThreadPool_NumThreads_Args": 32,
     "XLA_FFI_ThreadPool_Schedule_Args": 40,
 }
-# Values of enumerations that handlers compare with or hand over.
+# Values of the enumerators of XLA's interface that handlers compare with or hand over.
 KNOWN_VALUES = {
     "XLA_FFI_Extension_Metadata": 1,
     "XLA_FFI_ExecutionStage_EXECUTE": 3,
     "XLA_FFI_Error_Code_RESOURCE_EXHAUSTED": 8,
     "XLA_FFI_Error_Code_INTERNAL": 13,
 }
-# Structs that later versions of JAX call by another name, and their names here.
+# Structs that later versions of JAX call by another name: new name ↦ name here.
 RENAMED = {"XLA_FFI_InternalExtension": "XLA_FFI_Extension_Base"}
 
 
@@ -75,7 +75,7 @@ class Struct(NamedTuple):
 
 @functools.cache
 def header() -> str:
-    """XLA's C interface as text, without comments."""
+    """Return XLA's C interface for foreign functions as text, without comments."""
     text = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
@@ -95,7 +95,7 @@ def structs(text: str) -> dict[str, Struct]:
 
 
 def _layout_of(name: str, body: str, sizes: dict[str, int], alignments: dict[str, int]) -> Struct:
-    """Return the layout of one struct."""
+    """Return the layout of the struct with this name and this text between its braces."""
     offsets, end, widest = {}, 0, 1
     # A macro declares the functions of the table `XLA_FFI_Api`.
     body = re.sub(r"_XLA_FFI_API_STRUCT_FIELD\((\w+)\)", r"\1* \1", body)

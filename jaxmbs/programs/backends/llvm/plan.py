@@ -24,9 +24,9 @@ class Plan:
         inner: buffer of those that are read inside the program.
         scratch: buffer ↦ offset in bytes in the scratch memory, of `scratch_bytes`.
         apart: numbers of the inputs, and after them the outputs, whose scalars do not lie side by side.
-        products: serial number of a sum or difference ↦ the product in it that is rounded together with it. It is decided
-            here,
-            not by LLVM, so that results have the same bits in kernels of one lane and of many, optimised or not.
+        products: serial number of a sum or difference ↦ the product in it that is rounded together with it. It is
+            decided here, not by LLVM, so that results have the same bits in kernels of one lane and of many, optimised
+            or not.
         absorbed: serial numbers of these products.
     """
 
@@ -48,7 +48,7 @@ class Plan:
         self._plan_memory()
 
     def parts(self, nodes: list[Node]) -> list[list[Node]]:
-        """Return the nodes of a region by the functions that compute them; the last one ends the region."""
+        """Return the nodes of a region in lists, one for each function that computes them; the last ends the region."""
         found: dict[int, list[Node]] = {}
         for node in nodes:
             if node.op not in ("const", "param", "index"):
@@ -56,7 +56,7 @@ class Plan:
         return [*(found[k] for k in found if k != LAST), found.get(LAST, [])]
 
     def _parts(self) -> dict[int, int]:
-        """Return the function of each node of the regions that are too large for one, by serial number."""
+        """Return serial number ↦ number of the function, for the nodes of regions too large for one function."""
         found: dict[int, int] = {}
         for region in self.live.regions:
             nodes = [x for x in self.live.nodes(region) if x.op not in ("const", "param", "index")]
@@ -77,7 +77,7 @@ class Plan:
         return self.live.used_elsewhere(self.part) | earlier
 
     def _products(self) -> dict[int, Node]:
-        """Return the products that only one sum or difference of the same function uses, the first of two."""
+        """Return sum or difference ↦ product of the same function that nothing else uses, the first of two."""
         found: dict[int, Node] = {}
         used = self.live.uses
         for region in self.live.regions:
@@ -91,7 +91,7 @@ class Plan:
         return found
 
     def name(self, kind: str) -> str:
-        """Return a new name for a function or a label."""
+        """Return a name that is not used yet for a function or a label; it begins with `kind`."""
         self._names += 1
         return f"{kind}{self._names}"
 

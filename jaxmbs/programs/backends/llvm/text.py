@@ -10,12 +10,12 @@ import numpy as np
 
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Node
 
-# Alignment of vectors in the frame, in bytes.
+# Alignment of vectors in the frame, in bytes: that of an AVX-512 vector.
 ALIGNMENT = 64
 
 
 class Text:
-    """A module as text: functions, and declarations each once.
+    """An LLVM module as text: functions, and declarations each once.
 
     Attributes:
         lanes: number of lanes of a vector.
@@ -34,19 +34,19 @@ class Text:
         self.elementary: set[tuple[str, int]] = set()
 
     def scalar(self, kind: str) -> str:
-        """Return the type of a scalar of a kind."""
+        """Return LLVM's type of a scalar of a kind."""
         return {REAL: self.real, INTEGER: "i64", TRUTH: "i1"}[kind]
 
     def vector(self, kind: str) -> str:
-        """Return the type of a vector of a kind."""
+        """Return LLVM's type of a vector over the lanes, of a kind."""
         return self.wide(self.scalar(kind))
 
     def wide(self, scalar: str) -> str:
-        """Return the vector of a scalar type."""
+        """Return LLVM's type of a vector over the lanes, of a scalar type."""
         return scalar if self.lanes == 1 else f"<{self.lanes} x {scalar}>"
 
     def suffix(self, scalar: str, uniform: bool = False) -> str:
-        """Return the mangled type of an intrinsic."""
+        """Return the type as it stands in an intrinsic's name, such as "v8f64"; that of a scalar if `uniform`."""
         name = {"double": "f64", "float": "f32", "ptr": "p0"}.get(scalar, scalar)
         return name if uniform or self.lanes == 1 else f"v{self.lanes}{name}"
 
@@ -56,7 +56,7 @@ class Text:
         return name
 
     def literal(self, node: Node) -> str:
-        """Return a constant."""
+        """Return a constant node as LLVM writes it."""
         if node.kind == TRUTH:
             return "true" if node.value else "false"
         if node.kind == INTEGER:
@@ -64,18 +64,18 @@ class Text:
         return self.number(node.value)
 
     def number(self, value: float) -> str:
-        """Return a real number by its bits."""
+        """Return a real number as LLVM writes it, by its bits."""
         with np.errstate(over="ignore"):
             rounded = float(np.float32(value)) if self.single else float(value)
         return f"0x{struct.unpack('>Q', struct.pack('>d', rounded))[0]:016X}"
 
     def text(self) -> str:
-        """Return the module."""
+        """Return the whole module as text."""
         return "\n".join([*self.declarations.values(), *self.functions])
 
 
 class Frame:
-    """Memory for values that cross regions."""
+    """Memory for values that cross from one region to another."""
 
     def __init__(self, lanes: int):
         self.slot = max(ALIGNMENT, 8 * lanes) if lanes > 1 else 8
@@ -87,6 +87,7 @@ class Frame:
 
     @property
     def bytes(self) -> int:
+        """Size of the frame in bytes."""
         return self.slot * len(self.places)
 
 
@@ -101,7 +102,7 @@ def align(size: int) -> int:
 
 
 def storage(dtype) -> str:
-    """Return the type of numbers of a dtype in memory."""
+    """Return LLVM's type of numbers of a dtype in memory."""
     if dtype.kind == "f":
         return "float" if dtype.itemsize == 4 else "double"
     return "i8" if dtype.kind == "b" else f"i{8 * dtype.itemsize}"

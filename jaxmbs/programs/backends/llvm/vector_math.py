@@ -49,14 +49,16 @@ class _Format:
 
     @property
     def sign_bit(self) -> int:
+        """The integer with only the sign bit set."""
         return 1 << (self.width - 1)
 
     @property
     def one_bits(self) -> int:
-        """The bits of 1."""
+        """The bits of the number 1.0 as an integer."""
         return self.bias << self.mantissa
 
 
+# The format float64 with the constants of its functions.
 _DOUBLE = _Format(
     name="f64",
     width=64,
@@ -125,6 +127,7 @@ _DOUBLE = _Format(
     ),
 )
 
+# The format float32 with the constants of its functions.
 _SINGLE = _Format(
     name="f32",
     width=32,
@@ -158,7 +161,7 @@ def constant(type_: ir.Type, value: float) -> ir.Constant:
 
 
 def sin_cos(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return sine and cosine of `x`.
+    """Return (sin x, cos x), for x in radians.
 
     Cody and Waite's reduction by multiples of pi/2 in three parts with fused operations, then a polynomial for each on
     [-pi/4, pi/4]; the multiple's last two bits swap the two and set the signs. Errors stay below 1.6 units in the last
@@ -219,9 +222,8 @@ def exp(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 def powers_of_two(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Return r, a and b in x = (a + b) ln 2 + r with |r| <= ln 2 / 2.
 
-    a and b are integers with the bias of an exponent, whose higher bits mean nothing. x is limited to the range in which
-    its exponential
-    is neither 0 nor infinite.
+    a and b are integers with the bias of an exponent, whose higher bits mean nothing. x is limited to the range in
+    which its exponential is neither 0 nor infinite.
     """
     type_ = x.type
     format_ = format_of(type_)
@@ -257,7 +259,7 @@ def log(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     small = fma(builder, s, series, builder.fmul(k, constant(type_, format_.ln2[1])))
     mantissa_log = builder.fsub(f, builder.fsub(half_square, small))
     result = fma(builder, k, constant(type_, format_.ln2[0]), mantissa_log)
-    return _outside(builder, x, result)
+    return _with_special_values(builder, x, result)
 
 
 def parts_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -277,7 +279,7 @@ def parts_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value
     total, other = _two_sum(builder, total, builder.fneg(half_square))
     low = builder.fadd(builder.fadd(error, other), builder.fadd(builder.fsub(lost, lost_square), small))
     high, low = _two_sum(builder, total, low)
-    return _outside(builder, x, high), low
+    return _with_special_values(builder, x, high), low
 
 
 def _two_sum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -316,8 +318,8 @@ def _terms_of_log(builder: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ...]:
     return f, k, half_square, s, fma(builder, z, horner(builder, z, format_.log), half_square)
 
 
-def _outside(builder: ir.IRBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
-    """Return a logarithm, corrected for zeros, infinity, negative numbers and NaN."""
+def _with_special_values(builder: ir.IRBuilder, x: ir.Value, result: ir.Value) -> ir.Value:
+    """Return `result`, a logarithm of x, corrected where x is zero, infinite, negative or NaN."""
     type_ = x.type
     # Not less than infinity: infinity or NaN, which pass as they are.
     zero, infinity = constant(type_, 0.0), constant(type_, float("inf"))
@@ -361,11 +363,12 @@ def atan2(builder: ir.IRBuilder, y: ir.Value, x: ir.Value) -> ir.Value:
     return intrinsic(builder, "copysign", angle, y)
 
 
+# Bits of √½ as an integer, by width of the format.
 _SQRT_HALF_BITS = {64: 0x3FE6A09E667F3BCD, 32: 0x3F3504F3}
 
 
 def format_of(type_: ir.Type) -> _Format:
-    """Return the format of a floating-point type."""
+    """Return the format of a floating-point type, scalar or vector."""
     element = type_.element if isinstance(type_, ir.VectorType) else type_
     if isinstance(element, ir.DoubleType):
         return _DOUBLE
