@@ -27,7 +27,8 @@ from jaxmbs.io.models.links.tree import (
 )
 from jaxmbs.io.models.model import ModelError
 
-# Rate below which dry friction is less than its full value, in rad or units of length per time.
+# Rate at which dry friction read from a file reaches its full value, in rad or units of length per time; below it
+# friction grows from 0.
 FRICTION_RATE = 1e-2
 
 
