@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-# Folder of the results.
+# Folder of the benchmarks and their results.
 FOLDER = Path(__file__).parent
 # Nanoseconds in a second.
 NS = 1e9
-# Shortest measurement in processor seconds: shorter calls are repeated within it.
+# Shortest time that is measured, in processor seconds: shorter calls are repeated within it.
 MIN_SECONDS = 0.02
-# Calls that take more processor seconds are measured once.
+# Calls that take more processor seconds are measured only once.
 LONG_SECONDS = 5.0
 
 
