@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-# Largest number of finds of a round that are kept as text; further ones are counted.
+# Largest number of finds of a round that are kept as text; further ones are only counted.
 MAX_FINDS = 5
 
 
@@ -104,15 +104,15 @@ class Oracle(abc.ABC):
 
     @abc.abstractmethod
     def question(self, seed: int):
-        """Return the question of the round with this seed."""
+        """Return the random inputs of the round with this seed, in a form of the oracle's own."""
 
     @abc.abstractmethod
     def answer(self, question):
-        """Return the answer of jaxmbs."""
+        """Return the results of jaxmbs for these inputs."""
 
     @abc.abstractmethod
     def judge(self, account: Account, question, answer) -> None:
-        """Check the properties that the answer must have, and record finds in the account."""
+        """Check the properties that the results must have, and record finds in the account."""
 
     def round(self, seed: int) -> Account:
         """Run one round and return its account."""
