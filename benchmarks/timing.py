@@ -67,7 +67,7 @@ def cpu_seconds(call, repeats: int = 5) -> float:
 
 
 def compile_function(function, *args):
-    """Return the function compile_function for these arguments, and the seconds of tracing and compilation."""
+    """Return the function compiled for these arguments, and the seconds of tracing and compilation."""
     import jax
 
     begin = time.perf_counter()

@@ -31,11 +31,11 @@ class Account:
     finds: list[str] = dataclasses.field(default_factory=list)
 
     def count(self, unit: str, number) -> None:
-        """Add to the count of a unit."""
+        """Add a number to the count of a unit, such as "steps" or "poses"."""
         self.counts[unit] = self.counts.get(unit, 0) + int(number)
 
     def find(self, description: str) -> None:
-        """Add a find."""
+        """Record a find, the description of a result that fails a check."""
         self.finds.append(description)
 
     def within(self, name: str, found, expected, bound, scale, judged=True) -> None:
@@ -86,7 +86,7 @@ class Account:
 
 
 class Oracle(abc.ABC):
-    """A question whose answer can be judged without a reference.
+    """A kind of random test whose results can be judged without a published reference.
 
     Attributes:
         name: name in tables and for `ONLY=`.

@@ -69,7 +69,7 @@ def first_flip(times, angles):
 
 
 def barrier(upper, lower):
-    """Return the spare energy of a pendulum for lifting its lower rod over the top, in m g ℓ / 2; it can if positive."""
+    """Return the spare energy of a pendulum for lifting its lower rod over the top (m g ℓ / 2); it can if positive."""
     return 2 - 3 * np.cos(upper) - np.cos(lower)
 
 

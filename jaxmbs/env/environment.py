@@ -188,7 +188,7 @@ class Environment(eqx.Module):
         return hash(type(self))
 
     def reset(self, key: PRNGKeyArray, params=None) -> State:
-        """FirstState an episode with an assembly, which can be differentiated with respect to `params`.
+        """Start an episode with an assembly, which can be differentiated with respect to `params`.
 
         A design that cannot be assembled returns a state that is `terminated`, with a status, and finite numbers.
 

@@ -145,9 +145,9 @@ def _joint(name, kind, parent, child, xyz=(0, 0, 0), rpy=(0, 0, 0), axis=(0, 0, 
 def _puma(izz3=0.0785):
     """Return the URDF of the Puma 560 in Denavit–Hartenberg frames; `izz3` is the largest moment of link 3.
 
-    Masses, centres and moments of links 2 to 6 are from Armstrong, Khatib and Burdick, ICRA 1986. Link 1 turns about its
-    axis only: of its numbers only the moment about that counts. The printed moment of link 3, 0.086, exceeds the sum of
-    the others, 0.0785: no rigid body has these.
+    Masses, centres and moments of links 2 to 6 are from Armstrong, Khatib and Burdick, ICRA 1986. Link 1 turns about
+    its axis only: of its numbers only the moment about that counts. The printed moment of link 3, 0.086, exceeds the
+    sum of the others, 0.0785: no rigid body has these.
     """
     # a, α, d; mass, centre of mass and moments in the frame at the far end of the link.
     h = np.pi / 2

@@ -158,7 +158,7 @@ def two_shafts(joint, bend, rate):
 
 
 def double_cardan(bend, length, rate):
-    """Return three shafts, each bent by the same angle about y, with two Cardan joints of parallel yokes, and a guess."""
+    """Return three shafts, each bent by an angle about y, with two Cardan joints of parallel yokes; and a guess."""
     middle, last = turned(Y, bend), turned(Y, 2 * bend)
     end = middle @ (Z * length)
     mech = mbs.Mechanism(

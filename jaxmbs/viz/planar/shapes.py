@@ -114,7 +114,7 @@ def place(poses: Poses, body: str, points) -> np.ndarray:
 
 
 def unit(vector) -> np.ndarray:
-    """Return a vector at length 1."""
+    """Return a vector divided by its length, which must not be 0."""
     vector = np.asarray(vector, float)
     return vector / np.linalg.norm(vector)
 

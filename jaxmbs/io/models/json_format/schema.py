@@ -112,7 +112,7 @@ def _element(name: str, element_class: type, kind: str, space: str) -> dict:
 
 
 def _has_default(field) -> bool:
-    """Return True if a field, or None, has a default value."""
+    """Return True if a dataclass field has a default value; False for None in place of a field."""
     return field is not None and field.default is not dataclasses.MISSING
 
 

@@ -129,7 +129,7 @@ class LinkFrame:
 
 
 def unit(v) -> Vector:
-    """Return a vector at length 1."""
+    """Return a vector divided by its length."""
     return v / np.linalg.norm(v)
 
 
