@@ -40,15 +40,15 @@ def tips(lengths, crank):
     return pin, pin + away / far * (along + 1j * np.sqrt(c**2 - along**2))
 
 
-def absolute(lengths, crank=START):
+def bar_angles(lengths, crank=START):
     """Return the angles of crank, coupler and rocker from the ground (rad); `crank` is the first of them."""
     pin, tip = tips(lengths, crank)
     return np.array([crank, np.angle(tip - pin), np.angle(tip - lengths[3])])
 
 
-def relative(lengths, crank=START):
+def joint_angles(lengths, crank=START):
     """Return the joint angles (rad): crank from ground, coupler from crank, rocker from ground."""
-    phi = absolute(lengths, crank)
+    phi = bar_angles(lengths, crank)
     return np.array([phi[0], phi[1] - phi[0], phi[2]])
 
 
@@ -56,7 +56,7 @@ def poses(lengths, crank=START):
     """Return the poses (x, y, φ) of the three bars, with frames at their middles."""
     pin, tip = tips(lengths, crank)
     middles = pin / 2, (pin + tip) / 2, (lengths[3] + tip) / 2
-    return [np.array([z.real, z.imag, phi]) for z, phi in zip(middles, absolute(lengths, crank), strict=True)]
+    return [np.array([z.real, z.imag, phi]) for z, phi in zip(middles, bar_angles(lengths, crank), strict=True)]
 
 
 class Fall:

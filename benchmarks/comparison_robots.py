@@ -33,7 +33,7 @@ class MuJoCo:
     def prepare(self, steps, lengths):
         """Return a function that simulates the falls and returns the crank's angles, and the number of motions."""
         lengths = np.atleast_2d(lengths)
-        starts = np.array([problem.relative(each) for each in lengths])
+        starts = np.array([problem.joint_angles(each) for each in lengths])
         models = [peers.mujoco_four_bar(each, END / steps, peers.mjcf_softness(END / steps)) for each in lengths]
         run = peers.mujoco_final_positions(models, steps, starts)
         return (lambda: run()[:CHECKED, 0]), len(lengths)
@@ -65,7 +65,7 @@ class MuJoCo:
 
         model = peers.mujoco_four_bar(NOMINAL, END / 400, peers.mjcf_softness(END / 400))
         data = mujoco.MjData(model)
-        data.qpos[:] = problem.relative(NOMINAL)
+        data.qpos[:] = problem.joint_angles(NOMINAL)
         mujoco.mj_step(model, data, nstep=400)
         return float(data.qpos[0])
 
@@ -129,14 +129,14 @@ class MJX:
 
         def single(steps):
             """Return a function that simulates one fall and returns the crank's angle, and the number of motions, 1."""
-            return (lambda: np.asarray(one(jnp.array(NOMINAL), problem.relative(NOMINAL), steps))), 1
+            return (lambda: np.asarray(one(jnp.array(NOMINAL), problem.joint_angles(NOMINAL), steps))), 1
 
         # Batches of MJX are for GPUs; on one core they take minutes.
         return {"RK4, connect": points(single, WANTED["one"], DOUBLED[:4])}
 
     def slopes(self):
         """Measure the derivatives of the crank's final angle by the lengths, by reverse or else forward mode."""
-        run = lambda lengths: self.end(lengths, self.relative(lengths), 400, scan=True)
+        run = lambda lengths: self.end(lengths, self.joint_angles(lengths), 400, scan=True)
         lengths = self.jax.numpy.array(NOMINAL)
         function, how = self.jax.grad(run), "reverse mode"
         try:
@@ -147,8 +147,8 @@ class MJX:
         call = lambda: self.jax.block_until_ready(compiled(lengths))
         return {"error": slope_error(call()), "ms": 1e3 * cpu_seconds(call, 3), "compile s": seconds, "how": how}
 
-    def relative(self, lengths):
-        """Return the joint angles at the start, as `comparison_problem.relative` does, for traced lengths."""
+    def joint_angles(self, lengths):
+        """Return the joint angles at the start, as `comparison_problem.joint_angles` does, for traced lengths."""
         jnp = self.jax.numpy
         a, c, r, g = lengths
         pin = a * jnp.array([np.cos(START), np.sin(START)])
@@ -180,7 +180,7 @@ class MJX:
         """Return the crank's final angle of one fall with everything needed for it, for the time of a first result."""
         tool = MJX()
         run = tool.jax.jit(lambda lengths, angles: tool.end(lengths, angles, 400))
-        return float(run(tool.jax.numpy.array(NOMINAL), problem.relative(NOMINAL)))
+        return float(run(tool.jax.numpy.array(NOMINAL), problem.joint_angles(NOMINAL)))
 
 
 class Pinocchio:
@@ -202,7 +202,7 @@ class Pinocchio:
     def prepare(call, steps, lengths):
         """Return a function that simulates the falls and returns the crank's angles, and the number of motions."""
         lengths = np.atleast_2d(lengths)
-        angles = np.array([problem.relative(each) for each in lengths])
+        angles = np.array([problem.joint_angles(each) for each in lengths])
         design = dict(zip(problem.LENGTHS, lengths.T, strict=True))
         run = lambda: call(design, angles, np.zeros_like(angles), END / steps, steps)[0]
         return (lambda: run()[:CHECKED, 0]), len(lengths)
@@ -232,7 +232,7 @@ class Pinocchio:
     @staticmethod
     def first():
         """Return the crank's final angle of one fall with everything needed for it, for the time of a first result."""
-        angles = problem.relative(NOMINAL)
+        angles = problem.joint_angles(NOMINAL)
         acceleration = peers.pinocchio_four_bar(NOMINAL)
         return float(peers.runge_kutta(acceleration, angles, np.zeros_like(angles), END / 400, 400)[0])
 

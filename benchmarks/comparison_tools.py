@@ -283,5 +283,5 @@ class Pylinkage:
         }
 
 
-# Tools by name.
+# Classes of all tools of the comparison, by name.
 TOOLS = {tool.name: tool for tool in (Jaxmbs, MuJoCo, MJX, Pinocchio, Exudyn, Pylinkage, JaxSim)}

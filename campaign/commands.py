@@ -18,7 +18,7 @@ from jaxmbs.cli import main
 MODELS = Path(__file__).parents[1] / "examples" / "models"
 # A command that takes more processor time than this, in seconds, is a find.
 MAX_COMMAND_SECONDS = 120
-# Commands in a round.
+# Number of commands that a round tries.
 BATCH = 15
 # Valid commands, which are then mutilated.
 VALID_COMMANDS = (

@@ -45,7 +45,7 @@ def shafts(joint, bend):
     )
 
 
-# Joints between the shafts.
+# Builder of each joint between the shafts, by name.
 JOINTS = {
     "universal": lambda: spatial.Universal("first", "second"),
     "constant velocity": lambda: spatial.ConstantVelocity("first", "second"),

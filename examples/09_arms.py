@@ -22,7 +22,7 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-# Links of an arm.
+# Number of links of an arm.
 LINKS = 6
 # Acceleration of gravity (m/s²).
 GRAVITY = 9.81

@@ -76,7 +76,7 @@ class Andrews:
         return np.append(place - self.tree[body][2], 0.0)
 
     @property
-    def relative(self):
+    def joint_angles(self):
         """Angle of each joint at the start, of a body from the one that carries it (rad)."""
         return np.array([self.start[name] - self.start[self.tree[name][0]] for name in self.bodies])
 
@@ -130,7 +130,7 @@ def mujoco_andrews(steps: int):
     names = [mujoco.mj_id2name(compiled, mujoco.mjtObj.mjOBJ_JOINT, k) for k in range(compiled.njnt)]
     order = [names.index(name) for name in model.bodies]
     qpos = np.zeros(len(names))
-    qpos[order] = model.relative
+    qpos[order] = model.joint_angles
     return peers.mujoco_final_positions([compiled], steps, qpos), lambda end: model.error(end[0, order])
 
 
@@ -179,7 +179,7 @@ def pinocchio_andrews(steps: int):
         out[motor], out[bde] = given.torque, pull * (x * dy - y * dx)
         return out
 
-    acceleration, start = peers.pinocchio_acceleration(model, ties, torque), given.relative
+    acceleration, start = peers.pinocchio_acceleration(model, ties, torque), given.joint_angles
     return lambda: peers.runge_kutta(acceleration, start, 0 * start, 0.03 / steps, steps), given.error
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-# Exit code of success.
+# Exit code of a command that succeeds.
 OK = 0
 # Exit code if the mechanism cannot do what was asked.
 FAILED = 1
-# Exit code of bad input.
+# Exit code of a command with bad input, such as an unknown option or a missing file.
 BAD_INPUT = 2
 # Exit code after an interrupt, as shells define it.
 INTERRUPTED = 130

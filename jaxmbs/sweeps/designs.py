@@ -320,17 +320,17 @@ def permutation(k: UInt[np.ndarray, " rows"], size: int, keys) -> UInt[np.ndarra
     half = np.uint64(max(1, -(-(size - 1).bit_length() // 2)))
     mask = np.uint64((1 << int(half)) - 1)
 
-    def once(x):
+    def network(x):
         """Return x after one pass through the Feistel network, a permutation of 0 … 4^half − 1."""
         left, right = x >> half, x & mask
         for key in keys:
             left, right = right, left ^ (mix_bits(right ^ key) & mask)
         return (left << half) | right
 
-    x = once(k)
+    x = network(k)
     beyond = np.nonzero(x >= size)[0]
     while beyond.size:
-        x[beyond] = once(x[beyond])
+        x[beyond] = network(x[beyond])
         beyond = beyond[x[beyond] >= size]
     return x
 

@@ -18,7 +18,10 @@ CENTRES = {"crank": (0.04, 0.01), "coupler": (0.13, 0.04), "rocker": (0.09, -0.0
 PLAIN = {"length": LENGTHS, "mass": MASSES, "inertia": INERTIAS, "com": CENTRES}
 # Rough configuration of the four-bar at time 0.
 GUESS = {"coupler": (0.1, 0, 0.9), "rocker": (0.3, 0, 1.5)}
-SPEED, G = 2 * np.pi, 9.81
+# Speed of the crank (rad/s).
+SPEED = 2 * np.pi
+# Acceleration of gravity (m/s²).
+G = 9.81
 # Times of a turn of the crank.
 TIMES = np.linspace(0, 1, 37)
 

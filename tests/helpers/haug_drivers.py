@@ -92,7 +92,7 @@ def four_bar_closed_form(t):
     return jnp.stack([phi1, *(a + b) / 2, phi2, phi3])
 
 
-# √3.
+# √3, a length of the excavator.
 ROOT3 = np.sqrt(3)
 # Length of the excavator's first cylinder, over time.
 LIFT = mbs.motion.Ramp(1 / 5, 1.8)

@@ -15,6 +15,7 @@ from random_mechanisms import random_body
 GROUND = "ground"
 # The formulation by Kane, with its default options.
 KANE = mbs.Kane()
+# Unit vectors of the axes.
 X, Y, Z = np.eye(3)
 # Number of the status of a singular state.
 SINGULAR = int(mbs.Status.SINGULAR)
@@ -154,5 +155,5 @@ def turner(i, j, **axes):
 
 # Axis in an oblique direction, not of length 1.
 OBLIQUE = np.array([1.0, 2.0, -0.5])
-# Prescribed angle of many turns.
+# Prescribed angle of 50 rad/s, many turns in the times of the tests.
 MANY = Ramp(50.0, -1.0)

@@ -125,7 +125,7 @@ LINE = {"axis_i": (0.8, 0.5)}
 ABOVE = (1.2, 0.6, -0.5)
 # Numbers of a spline as a function of time.
 SPLINE = {"times": (-0.2, 0.1, 0.27, 0.38, 0.6), "values": (0.3, 0.5, 0.6, 0.55, 0.7)}
-# Radii of a cam at equal angles.
+# Radii of a cam at equal angles, for a spline outline.
 CAM = (0.52, 0.5, 0.48, 0.51, 0.53, 0.5)
 
 

@@ -11,6 +11,7 @@ import jaxmbs as mbs
 from jaxmbs import spatial
 from linkages import reference
 
+# Unit vectors of the axes.
 X, Y, Z = np.eye(3)
 
 

@@ -17,6 +17,7 @@ INERTIA = np.array([[0.3, 0.02, -0.01], [0.02, 0.25, 0.03], [-0.01, 0.03, 0.2]])
 POINT_I = np.array([0.1, 0.2, 0.3])
 # Point of the joint on the body.
 POINT_J = np.array([0.3, 0.1, -0.2])
+# Frames of the joint on the ground and on the body.
 FRAME_I, FRAME_J = (Rotation.from_rotvec(x).as_matrix() for x in ([0.3, -0.4, 0.5], [-0.2, 0.1, 0.7]))
 # Acceleration of gravity (3,).
 G = np.array([0, 0, -9.81])

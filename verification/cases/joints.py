@@ -11,7 +11,7 @@ from spatial_problems import MinimalModel, X, Y, Z, frame, joint_case, on_a_join
 from verification.case import Simulation, case, close
 from verification.cases.common import compare_with_start, gap, in_ground, spin, up_to_sign
 
-# RK4 with steps of 1 ms.
+# Simulation by RK4 with steps of 1 ms, for all cases of this file.
 ONE_MS_STEPS = Simulation(1e-3)
 
 
@@ -51,7 +51,7 @@ GRAVITY = np.array([0, 0, -9.80665])
 PLACE = np.array([0.3, -0.2, 0.5])
 # Axes of this joint in the ground frame, as columns.
 OBLIQUE = frame(np.array([2.0, 1, -1]), np.array([0.5, 1, 2]))
-# Output times (s).
+# Output times of the motions that are compared with Lagrange's equations (s).
 TIMES = np.linspace(0, 5, 21)
 # Frames of this joint on the ground and on the body.
 FRAMES = {"frame_i": OBLIQUE, "frame_j": np.eye(3)}

@@ -55,7 +55,7 @@ NOTE_HEIGHT = 2.8
 BAR = Style(closed=False, edge=INK, width=1.0)
 # Style of the centre lines of slides.
 CENTRE_LINE = Style(closed=False, edge=INK, width=0.7, dashes=(24, 5, 4, 5))
-# Style of pins.
+# Style of the circles at pins.
 PIN = Style(face=PAPER, edge=INK, width=1.3)
 # Style of the path of the traced point.
 CURVE = Style(closed=False, edge=ACCENT)
