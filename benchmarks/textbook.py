@@ -43,7 +43,7 @@ def acceleration(mech, q, v, t=0.0):
 
 
 def rollout(mech, q, v, h, steps):
-    """Return q and v after a number of steps."""
+    """Return q and v after `steps` classical Runge–Kutta steps of length h."""
     rates = lambda q, v: acceleration(mech, q, v)
     step = lambda state, _: (runge_kutta_step(rates, *state, h), None)
     return jax.lax.scan(step, (q, v), length=steps)[0]

@@ -13,7 +13,7 @@ from linkages import four_bar, slider_crank
 
 
 def _root(x, floor):
-    """Return √max(x, floor)."""
+    """Return √max(x, floor), so that the root of a negative radicand is that of `floor`."""
     return jnp.sqrt(jnp.maximum(x, floor) if floor else x)
 
 
@@ -23,7 +23,7 @@ def _unit(angle):
 
 
 def _pose(r, angle):
-    """Return a pose as an array (3,)."""
+    """Return the planar pose of a place r (2,) and an angle as an array (3,)."""
     return jnp.append(r, angle)
 
 

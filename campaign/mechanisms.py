@@ -45,7 +45,7 @@ class BatchState:
 
     @property
     def x(self):
-        """Configuration and velocities."""
+        """q and v of all samples side by side, (samples, n + m)."""
         return np.concatenate([self.q, self.v], axis=1)
 
 

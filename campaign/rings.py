@@ -32,14 +32,14 @@ class Ring(ClosedForm):
     def turns(self, b, angle, floor):
         """Return the angles (rad) of crank, coupler and rocker from the link before each, about their first hinges."""
 
-    def _ends(self, b):
-        """Yield for each link the place and the axes of its second hinge, in its frame."""
+    def _second_hinges(self, b):
+        """Yield the place and the axes of the second hinge of each link, in the frame of the link."""
         for length, twist in zip(*self.links(b), strict=True):
             yield length * jnp.eye(3)[0], mbs.rotation.matrix(mbs.rotation.about(0, twist))
 
     def mechanism(self, b):
         """Return the mechanism of a design: four links, four hinges, and a driver of the crank."""
-        ends, own = list(self._ends(b)), jnp.eye(3)
+        ends, own = list(self._second_hinges(b)), jnp.eye(3)
         hinges = {
             f"to {to}": spatial.Revolute(link, to, point, jnp.zeros(3), frame_i=frame, frame_j=own)
             for link, to, (point, frame) in zip(LINKS, (*LINKS[1:], LINKS[0]), ends, strict=True)
@@ -50,7 +50,7 @@ class Ring(ClosedForm):
     def formula(self, b, angle, floor):
         """Return q by the angles of the hinges, link by link."""
         place, turn, found = jnp.zeros(3), mbs.rotation.identity(), []
-        for (point, frame), by in zip(self._ends(b), self.turns(b, angle, floor), strict=False):
+        for (point, frame), by in zip(self._second_hinges(b), self.turns(b, angle, floor), strict=False):
             place = place + mbs.rotation.matrix(turn) @ point
             turn = mbs.rotation.product(turn, mbs.rotation.from_matrix(frame))
             turn = mbs.rotation.product(turn, mbs.rotation.about(2, by))

@@ -102,7 +102,7 @@ def compressor():
 
 
 def start(angle):
-    """Return the configuration with the crank at an angle."""
+    """Return the closed configuration with the crank at an angle and the valve's plate on its seat."""
     along = np.arcsin(CRANK * np.sin(angle) / ROD)
     piston = CRANK * np.cos(angle) + ROD * np.cos(along)
     pin = CRANK * np.cos(angle), CRANK * np.sin(angle)
@@ -111,7 +111,7 @@ def start(angle):
 
 
 def integral(y, t):
-    """Return the integral by the trapezoidal rule."""
+    """Return the integral of y over t by the trapezoidal rule."""
     return float(np.sum((y[1:] + y[:-1]) * np.diff(t)) / 2)
 
 

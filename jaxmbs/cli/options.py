@@ -127,7 +127,7 @@ def _whole_number(text: str, smallest: int, largest: int = MAX_COUNT) -> int:
 
 
 def status_names(status) -> dict[str, int]:
-    """Return the number of times of each status, by its name."""
+    """Return how many times of a motion have each status, by its name."""
     import numpy as np
 
     from jaxmbs.numerics.results import Status

@@ -13,9 +13,9 @@ INERTIA = 0.3
 COM = (0.2, -0.1)
 # Two bodies; the second one has its centre of mass at its origin.
 BODIES = {"a": planar.Body(MASS, INERTIA, COM), "b": planar.Body(1.1, 0.2)}
-# Point of the first body at which forces act.
+# Point of body i at which forces act.
 P = (0.3, 0.4)
-# Point of the second body at which forces act.
+# Point of body j at which forces act.
 S = (-0.5, 0.2)
 # Time at which forces are evaluated.
 T = 0.7

@@ -12,12 +12,12 @@ FORMULATIONS = (mbs.Augmented(), mbs.JointCoordinates(), mbs.Natural(), mbs.Kane
 
 
 def from_zero(times):
-    """Return times with a zero before them."""
+    """Return output times with 0 put before them, where the motion starts."""
     return np.append(0.0, times)
 
 
 def gap(mech, run) -> Comparison:
-    """Compare the largest |Φ| of a motion with 1e-12."""
+    """Check that the largest |Φ| of a motion is at most 1e-12."""
     at = jax.jit(jax.vmap(lambda q, t: jnp.max(jnp.abs(mbs.constraints(mech, q, t)))))
     return below("gap in the joints", at(run.q, run.t), 1e-12)
 

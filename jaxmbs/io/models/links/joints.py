@@ -77,7 +77,7 @@ def _refuse(link: Link, motions: str) -> NoReturn:
 
 
 def _check_independent(link, slides, turns) -> None:
-    """Raise `ModelError` unless the axes of the slides are independent and those of the hinges perpendicular in turn."""
+    """Raise `ModelError` unless the axes of the slides are independent and each hinge perpendicular to the next."""
     if slides and np.linalg.matrix_rank(np.array([s.axis for s in slides]), EXACT) < len(slides):
         _refuse(link, "slides that depend on each other")
     if len(turns) > 1:
