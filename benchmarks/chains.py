@@ -16,17 +16,17 @@ import timing
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
 
-# Step in seconds.
+# Step of the simulated chains in seconds.
 STEP = 1e-3
-# Number of steps.
+# Number of steps of the simulated chains.
 STEPS = 100
-# Numbers of links.
+# Numbers of links of the chains that are measured.
 LINKS = (4, 8, 16, 32, 64, 256)
-# Samples whose final angles are compared with Pinocchio's.
+# Samples of each batch whose final angles are compared with Pinocchio's.
 CHECKED = 8
-# Chains with more links have batches of an eighth.
+# Chains with more links are measured in batches of an eighth of the usual size.
 MAX_LINKS_FULL_BATCH = 64
-# Names of the rows by dimension.
+# First words of the names of rows by dimension of the chain.
 NAMES = {2: "planar chain", 3: "spatial chain"}
 
 
@@ -70,6 +70,7 @@ def chain_row(dimension, links, batch):
     times = np.array([0.0, STEP * STEPS])
 
     def run(start):
+        """Return final q and status of the fall of a chain from a start."""
         result = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
         return result.q[-1], result.status[-1]
 
@@ -118,7 +119,7 @@ def pinocchio_chain_row(dimension, links, batch):
 
 @functools.cache
 def _pinocchio():
-    """Return the function (dimension, lengths, angles, steps) ↦ final angles of the compiled library."""
+    """Return the function (dimension, lengths, angles, steps) ↦ final joint angles of the compiled C++ library."""
     import peers
 
     library = peers.pinocchio_library("pinocchio_chain.cpp")
@@ -127,6 +128,7 @@ def _pinocchio():
     library.rollout.restype = None
 
     def call(dimension, lengths, angles, steps):
+        """Return the final joint angles (batch, links) of chains in the plane or in space."""
         angles = np.array(angles.T, order="C")
         each = np.array(np.broadcast_to(lengths[:, None], angles.shape), order="C")
         library.rollout(len(lengths), dimension == 3, angles.shape[1], steps, STEP, each, angles, np.zeros_like(angles))
@@ -146,6 +148,7 @@ def mujoco_chain_row(dimension, links, batch):
     data = mujoco.MjData(model)
 
     def run():
+        """Take all steps from the first state."""
         mujoco.mj_resetData(model, data)
         mujoco.mj_step(model, data, nstep=STEPS)
 
@@ -155,7 +158,7 @@ def mujoco_chain_row(dimension, links, batch):
 
 
 def mjcf(lengths, dimension):
-    """Return the MJCF of a chain."""
+    """Return the MJCF of a chain of hinged rods with these lengths (n,), in the plane or in space."""
     text = ""
     for k, length in reversed(list(enumerate(lengths))):
         axis = "0 1 0" if dimension == 3 and k % 2 else "0 0 1"
@@ -170,7 +173,7 @@ def mjcf(lengths, dimension):
 
 
 def transformation_row(dimension, links, batch):
-    """R(θ) of a batch of different chains at different angles."""
+    """Time R(θ), the velocity transformation, for a batch of different chains at different angles."""
     lengths = jnp.asarray(1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, (batch, links)))
     theta = jnp.asarray(np.random.default_rng(1).normal(size=(batch, links)))
     run = lambda lengths, theta: mbs.velocity_transformation(chain(lengths, dimension), theta)
@@ -182,7 +185,7 @@ def transformation_row(dimension, links, batch):
     )
 
 
-# Row functions and their arguments.
+# Row functions of the table of chains with their arguments.
 CALLS = [
     *((row, d, n) for d in (2, 3) for n in LINKS for row in (chain_row, pinocchio_chain_row, mujoco_chain_row)),
     *((transformation_row, d, n) for d in (2, 3) for n in (4, 8)),

@@ -21,13 +21,15 @@ import comparison_problem as problem
 import comparison_tools as tools
 import timing
 
+# Folder of the benchmarks.
 FOLDER = Path(__file__).parent
+# File of the results of the comparison of tools, from which its page is written.
 RESULTS = FOLDER / "comparison.json"
-# Tasks, methods of the tools.
+# Tasks of the comparison, names of methods of the tools.
 TASKS = ("turn", "fall", "chain", "slopes")
-# Program of a fresh process that computes the first result of a tool.
+# Program of a fresh process that computes the first result of a tool; the braces are its folder and the tool's name.
 FIRST = "import sys; sys.path.insert(0, {!r}); import comparison_tools as t; print(t.TOOLS[{!r}].first())"
-# Longest time of a tool in seconds.
+# A tool is stopped after this many seconds of wall time and counts as failed.
 MAX_TOOL_SECONDS = 1800.0
 
 
@@ -58,7 +60,7 @@ def results_of(name: str, wanted: dict) -> dict:
 
 
 def first(name: str) -> dict:
-    """Return processor seconds of a fresh process with one fall, the median of three; jaxmbs also with a cache."""
+    """Return processor seconds of a fresh process with one fall, median of three; for jaxmbs also with a cache."""
     if not hasattr(tools.TOOLS[name], "first"):
         return {"missing": tools.TOOLS[name].cannot["fall"]}
     result = {"s": sorted(process_seconds(name) for _ in range(3))[1]}
@@ -93,6 +95,7 @@ def in_own_process(function, *args):
 
 
 def main():
+    """Run the command line: measure tools, and write the results file and the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=(*tools.TOOLS, "path"), help="tools to measure")
     parser.add_argument("--page", action="store_true", help="only write the page")

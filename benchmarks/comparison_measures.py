@@ -6,23 +6,23 @@ import timing
 from comparison_problem import BATCH, CHECKED, NOMINAL, TURN
 from timing import AccuracyRun, cpu_seconds
 
-# Numbers of steps of the fall, each the double of the one before.
+# Numbers of steps of the falling four-bar, each the double of the one before.
 DOUBLED = tuple(50 * 2**k for k in range(8))
-# Links of the chain.
+# Links of the chain in the comparison of tools.
 LINKS = 8
-# Reason why JaxSim has no four-bar.
+# Reason given on the page why JaxSim has no four-bar.
 WELDS = (
     "not measured: it closes loops by welds of frames within its contact model, for which this comparison has no model of "
     "the four-bar"
 )
-# Reason why tools for robots have no kinematics of a loop.
+# Reason given on the page why tools for robots have no kinematics of a loop.
 PLANS = "no kinematic analysis of closed loops, for which one would write Newton's method oneself"
-# Step of central differences by lengths (m).
+# Step in lengths (m) of the central differences for tools without derivatives.
 SLOPE_STEP = 1e-5
 
 
 def points(prepare, wanted, steps=DOUBLED) -> list[AccuracyRun]:
-    """Measure runs with several numbers of steps.
+    """Measure accuracy runs of the fall with several numbers of steps; `wanted` is the angle to compare with.
 
     `prepare(steps)` returns a run and its number of motions. The run returns the crank's angle for each of `wanted`, NaN
     if it failed; failed runs are left out.
@@ -40,6 +40,7 @@ def differences(run, step=SLOPE_STEP) -> dict:
     """Measure slopes by central differences of `run(lengths)`, which returns the crank's angle."""
 
     def slopes():
+        """Return the derivatives by the four lengths."""
         return np.array([run(NOMINAL + e) - run(NOMINAL - e) for e in step * np.eye(4)]) / (2 * step)
 
     return {"error": slope_error(slopes()), "ms": 1e3 * cpu_seconds(slopes, 3), "how": "central differences, 8 motions"}
@@ -51,17 +52,17 @@ def slope_error(found) -> float:
     return float(np.abs(np.asarray(found) - wanted).max() / np.abs(wanted).max())
 
 
-# Reference answers, filled in by `comparison`.
+# Reference answers by task, filled in by `comparison` before tools are measured.
 WANTED: dict = {}
 
 
 def turn_error(tips) -> float:
-    """Return the error of the pin between coupler and rocker (m) for its places (360, 2)."""
+    """Return the largest error (m) over a turn of the pin between coupler and rocker, from its places (360, 2)."""
     return float(np.abs(tips[:, 0] + 1j * tips[:, 1] - problem.tips(NOMINAL, TURN)[1]).max())
 
 
 def chain(jax, run, batch) -> dict:
-    """Measure a JAX function from the joint angles of a chain at the start to those at the end."""
+    """Measure a JAX function from the joint angles of a batch of chains at the start to those at the end."""
     import chains
 
     angles = chains.angles_of(LINKS, BATCH)[:batch]

@@ -8,15 +8,16 @@ import comparison_problem as problem
 import comparison_tools as tools
 from timing import AccuracyRun, machine
 
+# Folder of the documentation.
 DOCS = Path(__file__).parent.parent / "docs"
-# File of the page.
+# File of the page on the comparison of tools.
 PAGE = DOCS / "comparison.md"
 # File of the picture, relative to the page.
 PICTURE = "images/comparison.png"
-# Errors of the fall at which tools are compared (rad).
+# Errors of the falling four-bar's final crank angle (rad) for which the page gives computing times.
 LEVELS = (1e-3, 1e-5, 1e-7)
 
-# Texts of the sections.
+# Text at the top of the page.
 ABOUT = """\
 # Beside other tools
 
@@ -25,12 +26,14 @@ answer is compared with a closed form, or with a motion that SciPy integrates fr
 only the chain is compared with Pinocchio. Problems with published numbers are in
 [Verification](verification.md), GPUs in [On GPUs](gpus.md)."""
 
+# Text of the section on the kinematics of a turn.
 TURN = """\
 ## Following a closed loop
 
 The crank of a four-bar turns once, in 360 poses. The error is that of the pin between coupler and rocker, against the
 closed form. Microseconds are for one pose; a batch has {batch:,} four-bars of different lengths."""
 
+# Text of the section on the fall of a four-bar.
 FALL = """\
 ## A motion at equal error
 
@@ -39,24 +42,28 @@ crank's angle. The table has the milliseconds of one motion with the longest ste
 closes the loop to rounding at every output and checks every sample; the constraint of MuJoCo is a stiff spring, here with
 the most accurate stiffness; Pinocchio solves the constraint for accelerations and leaves drift to its user."""
 
+# Text of the section on the fall of a chain.
 CHAIN = """\
 ## An open chain
 
 Eight rods in a plane, 100 steps of 1 ms of the classical Runge–Kutta method: nanoseconds for each step of each system, and
 the largest difference of a joint angle from Pinocchio."""
 
+# Text of the section on derivatives.
 SLOPES = """\
 ## A gradient by lengths
 
 Derivatives of the crank's angle after the fall by the four lengths, 400 steps. The error is relative to the largest
 derivative. Tools without derivatives by dimensions run twice for each length, for central differences."""
 
+# Text of the section on the time of a first result.
 FIRST = """\
 ## The first result
 
 Processor seconds until a fresh process has simulated its first fall and ended, with imports. Here programs that are
 compiled for a mechanism cost time, which they save later."""
 
+# Text of the section on path synthesis.
 PATH = """\
 ## Synthesis
 
@@ -145,7 +152,7 @@ ABILITIES = {
     ),
     "other languages": ("JavaScript, programs only", "**C, C#, JavaScript**", "no", "**C++**", "no", "no", "no"),
 }
-# Abilities of tools that are not measured at all, in the order of `ABILITIES`.
+# Abilities of tools of which nothing is measured, in the order of the rows of `ABILITIES`.
 NOT_MEASURED = {
     "Newton, Kamino": (
         "every joint, in maximal coordinates (Kamino, beta)",
@@ -223,7 +230,7 @@ NOT_MEASURED = {
         "no",
     ),
 }
-# Package of each tool.
+# Name of the Python package of each tool.
 DISTRIBUTIONS = {name: tool.package for name, tool in tools.TOOLS.items()}
 
 
@@ -266,7 +273,7 @@ def absent(results: dict, task: str) -> list[str]:
 
 
 def cost(points: list, level: float) -> str:
-    """Return the milliseconds of the cheapest run within an error, or the smallest error."""
+    """Return the computing time in ms of the cheapest run with at most an error `level`, else the smallest error."""
     points = [AccuracyRun(*point) for point in points]
     within = [point.seconds for point in points if point.error <= level]
     if within:
@@ -275,7 +282,7 @@ def cost(points: list, level: float) -> str:
 
 
 def falls(results: dict) -> str:
-    """Return the table of the fall."""
+    """Return the table of the fall: computing time at each error in `LEVELS`, a row for each method of a tool."""
     heads = " | ".join(f"{level:.0e} rad" for level in LEVELS)
     rows = [f"| tool | how | {heads} |", "|---|---|" + "--:|" * len(LEVELS)]
     for name, found in results["tools"].items():
@@ -306,7 +313,7 @@ def abilities(names, cells) -> str:
 
 
 def text_of(results: dict) -> str:
-    """Return the page."""
+    """Return the text of the page on the comparison of tools."""
     where = results["setting"]
     versions = ", ".join(f"{name} {found['version']}" for name, found in results["tools"].items())
     measured = (
@@ -359,7 +366,7 @@ def better(results: dict) -> str:
 
 
 def diagram(results: dict) -> None:
-    """Draw error against time of the fall."""
+    """Draw the error of the fall against its computing time, a line for each method of a tool."""
     import matplotlib.pyplot as plt
 
     from jaxmbs.viz import style
@@ -383,6 +390,6 @@ def diagram(results: dict) -> None:
 
 
 def write(results: dict) -> None:
-    """Write page and picture."""
+    """Write the page on the comparison of tools and its picture."""
     diagram(results)
     PAGE.write_text(text_of(results))

@@ -6,19 +6,19 @@ imports JAX, so that the first result of other tools is timed without it.
 
 import numpy as np
 
-# Names of the lengths.
+# Names of the lengths of the four-bar that tools are compared on.
 LENGTHS = ("crank", "coupler", "rocker", "ground")
-# Nominal lengths (m).
+# Nominal lengths (m), in the order of `LENGTHS`.
 NOMINAL = (1.0, 3.0, 2.5, 3.5)
-# Angle of the crank at rest (rad).
+# Angle of the crank at the start of the fall (rad), where all bars are at rest.
 START = 1.0
-# End of the fall (s).
+# Simulated time of the fall (s).
 END = 1.0
-# m/s²
+# Acceleration of gravity in m/s².
 GRAVITY = 9.81
-# Angles of the driven crank (rad).
+# Angles of the driven crank in the kinematic task (rad).
 TURN = np.deg2rad(np.arange(360.0))
-# Samples of a batch.
+# Four-bars of different lengths in a batch.
 BATCH = 1024
 # Samples of the batch whose error is computed.
 CHECKED = 8
@@ -31,7 +31,7 @@ def designs(count: int) -> np.ndarray:
 
 
 def tips(lengths, crank):
-    """Return the pins at both ends of the coupler as complex numbers, the coupler above the ground."""
+    """Return the pins at both ends of the coupler, above the ground, as complex numbers; `crank` is its angle."""
     a, c, r, g = lengths
     pin = a * np.exp(1j * np.asarray(crank))
     away = g - pin
@@ -40,23 +40,23 @@ def tips(lengths, crank):
     return pin, pin + away / far * (along + 1j * np.sqrt(c**2 - along**2))
 
 
-def absolute(lengths, crank=START):
-    """Return the angles of crank, coupler and rocker (rad)."""
+def bar_angles(lengths, crank=START):
+    """Return the angles of crank, coupler and rocker from the ground (rad); `crank` is the first of them."""
     pin, tip = tips(lengths, crank)
     return np.array([crank, np.angle(tip - pin), np.angle(tip - lengths[3])])
 
 
-def relative(lengths, crank=START):
-    """Return the joint angles: crank, coupler relative to crank, rocker (rad)."""
-    phi = absolute(lengths, crank)
+def joint_angles(lengths, crank=START):
+    """Return the joint angles (rad): crank from ground, coupler from crank, rocker from ground."""
+    phi = bar_angles(lengths, crank)
     return np.array([phi[0], phi[1] - phi[0], phi[2]])
 
 
 def poses(lengths, crank=START):
-    """Return the poses (x, y, φ) of the three bars at their middles."""
+    """Return the poses (x, y, φ) of the three bars, with frames at their middles."""
     pin, tip = tips(lengths, crank)
     middles = pin / 2, (pin + tip) / 2, (lengths[3] + tip) / 2
-    return [np.array([z.real, z.imag, phi]) for z, phi in zip(middles, absolute(lengths, crank), strict=True)]
+    return [np.array([z.real, z.imag, phi]) for z, phi in zip(middles, bar_angles(lengths, crank), strict=True)]
 
 
 class Fall:
@@ -69,6 +69,7 @@ class Fall:
         jax.config.update("jax_enable_x64", True)
 
         def middles(lengths, theta):
+            """Return the places of the middles of the three bars, and their angles, for the crank angle θ."""
             a, c, r, g = lengths
             pin = a * jnp.stack([jnp.cos(theta), jnp.sin(theta)])
             away = jnp.stack([g, 0.0]) - pin
@@ -80,6 +81,7 @@ class Fall:
             return [(p + q) / 2 for p, q in pairs], [jnp.arctan2(*(p - q)[::-1]) for p, q in pairs]
 
         def inertia(lengths, theta):
+            """Return m(θ), twice the kinetic energy at θ̇ = 1."""
             places, turns = jax.jvp(lambda x: middles(lengths, x), (theta,), (jnp.ones(()),))[1]
             return sum(m * (v @ v + m**2 / 12 * w**2) for m, v, w in zip(lengths[:3], places, turns, strict=True))
 
@@ -88,6 +90,7 @@ class Fall:
         )
 
         def rates(lengths, state):
+            """Return the time derivatives of (θ, θ̇)."""
             theta, omega = state
             slope = jax.grad(inertia, 1)(lengths, theta) * omega**2 / 2 + jax.grad(potential, 1)(lengths, theta)
             return jnp.stack([omega, -slope / inertia(lengths, theta)])
@@ -95,7 +98,7 @@ class Fall:
         self._rates = jax.jit(rates)
 
     def __call__(self, lengths) -> float:
-        """Return the crank's angle at the end (rad)."""
+        """Return the crank's angle at the end of the fall (rad)."""
         from scipy.integrate import solve_ivp
 
         rates = lambda t, state: np.asarray(self._rates(np.array(lengths), state))

@@ -22,6 +22,8 @@ from timing import cpu_seconds
 
 
 class MuJoCo:
+    """MuJoCo in the comparison of tools: one thread, loops closed by soft constraints."""
+
     name, package = "MuJoCo", "mujoco"
     cannot: ClassVar = {"turn": PLANS}
 
@@ -29,18 +31,21 @@ class MuJoCo:
         import mujoco  # noqa: F401
 
     def prepare(self, steps, lengths):
+        """Return a function that simulates the falls and returns the crank's angles, and the number of motions."""
         lengths = np.atleast_2d(lengths)
-        starts = np.array([problem.relative(each) for each in lengths])
+        starts = np.array([problem.joint_angles(each) for each in lengths])
         models = [peers.mujoco_four_bar(each, END / steps, peers.mjcf_softness(END / steps)) for each in lengths]
         run = peers.mujoco_final_positions(models, steps, starts)
         return (lambda: run()[:CHECKED, 0]), len(lengths)
 
     def fall(self):
+        """Return accuracy runs of the fall of one four-bar by label."""
         return {
             "RK4, connect": points(lambda n: self.prepare(n, NOMINAL), WANTED["one"]),
         }
 
     def chain(self):
+        """Return nanoseconds per step of the chain, and the error of its final angles."""
         import chains
         import mujoco
 
@@ -50,20 +55,24 @@ class MuJoCo:
         return {"ns alone": ns, "error": float(np.abs(run() - WANTED["chain"]).max()), "how": "one after another"}
 
     def slopes(self):
+        """Measure the derivatives of the crank's final angle by the lengths, by differences."""
         return differences(lambda lengths: float(self.prepare(400, lengths)[0]()[0]))
 
     @staticmethod
     def first():
+        """Return the crank's final angle of one fall with everything needed for it, for the time of a first result."""
         import mujoco
 
         model = peers.mujoco_four_bar(NOMINAL, END / 400, peers.mjcf_softness(END / 400))
         data = mujoco.MjData(model)
-        data.qpos[:] = problem.relative(NOMINAL)
+        data.qpos[:] = problem.joint_angles(NOMINAL)
         mujoco.mj_step(model, data, nstep=400)
         return float(data.qpos[0])
 
 
 class MJX:
+    """MJX, MuJoCo in JAX, in the comparison of tools."""
+
     name, package = "MJX", "mujoco-mjx"
     cannot: ClassVar = {"turn": PLANS}
 
@@ -95,13 +104,13 @@ class MJX:
 
     @property
     def order(self):
-        """Order of the principal moments in the compiled nominal model."""
+        """Permutation of the principal moments of inertia that MuJoCo's compiler chose for the nominal model."""
         own = np.asarray(self.model.body_inertia)
         bars = np.array([0.0, *NOMINAL[:3]])[:, None] ** 3 / 12 * [1e-6, 1.0, 1.0]
         return np.array([np.argmin(abs(b[None, :] - o[:, None]), axis=1) for b, o in zip(bars, own, strict=True)])
 
     def end(self, lengths, angles, steps, scan=False):
-        """Return the crank's final angle. `steps` may be traced unless `scan`, which has a reverse mode."""
+        """Return the crank's final angle of a fall; `steps` may be traced unless `scan`, which has a reverse mode."""
         model = self.with_lengths(lengths)
         model = model.replace(
             opt=model.opt.replace(timestep=END / steps),
@@ -114,17 +123,20 @@ class MJX:
         return self.jax.lax.fori_loop(0, steps, lambda _, data: step(data, None)[0], data).qpos[0]
 
     def fall(self):
+        """Return accuracy runs of the fall of one four-bar by label."""
         jnp = self.jax.numpy
         one = self.jax.jit(self.end)
 
         def single(steps):
-            return (lambda: np.asarray(one(jnp.array(NOMINAL), problem.relative(NOMINAL), steps))), 1
+            """Return a function that simulates one fall and returns the crank's angle, and the number of motions, 1."""
+            return (lambda: np.asarray(one(jnp.array(NOMINAL), problem.joint_angles(NOMINAL), steps))), 1
 
         # Batches of MJX are for GPUs; on one core they take minutes.
         return {"RK4, connect": points(single, WANTED["one"], DOUBLED[:4])}
 
     def slopes(self):
-        run = lambda lengths: self.end(lengths, self.relative(lengths), 400, scan=True)
+        """Measure the derivatives of the crank's final angle by the lengths, by reverse or else forward mode."""
+        run = lambda lengths: self.end(lengths, self.joint_angles(lengths), 400, scan=True)
         lengths = self.jax.numpy.array(NOMINAL)
         function, how = self.jax.grad(run), "reverse mode"
         try:
@@ -135,7 +147,8 @@ class MJX:
         call = lambda: self.jax.block_until_ready(compiled(lengths))
         return {"error": slope_error(call()), "ms": 1e3 * cpu_seconds(call, 3), "compile s": seconds, "how": how}
 
-    def relative(self, lengths):
+    def joint_angles(self, lengths):
+        """Return the joint angles at the start, as `comparison_problem.joint_angles` does, for traced lengths."""
         jnp = self.jax.numpy
         a, c, r, g = lengths
         pin = a * jnp.array([np.cos(START), np.sin(START)])
@@ -148,6 +161,7 @@ class MJX:
         return jnp.stack([START + 0 * a, coupler - START, jnp.arctan2(tip[1], tip[0] - g)])
 
     def chain(self):
+        """Return the measurement of a batch of chains."""
         import chains
         import mujoco
 
@@ -155,6 +169,7 @@ class MJX:
         blank = self.mjx.make_data(model)
 
         def run(angles):
+            """Return the final joint angles of a chain from those at the start."""
             step = lambda data, _: (self.mjx.step(model, data), None)
             return self.jax.lax.scan(step, blank.replace(qpos=angles), length=chains.STEPS)[0].qpos
 
@@ -162,12 +177,15 @@ class MJX:
 
     @staticmethod
     def first():
+        """Return the crank's final angle of one fall with everything needed for it, for the time of a first result."""
         tool = MJX()
         run = tool.jax.jit(lambda lengths, angles: tool.end(lengths, angles, 400))
-        return float(run(tool.jax.numpy.array(NOMINAL), problem.relative(NOMINAL)))
+        return float(run(tool.jax.numpy.array(NOMINAL), problem.joint_angles(NOMINAL)))
 
 
 class Pinocchio:
+    """Pinocchio in the comparison of tools: all loops in C++."""
+
     name, package = "Pinocchio", "pin"
     cannot: ClassVar = {"turn": PLANS}
 
@@ -175,25 +193,29 @@ class Pinocchio:
         import pinocchio  # noqa: F401
 
     def rollout(self):
+        """Return the compiled function that simulates four-bars, as `reference_kernel.rollout_of` does."""
         import reference_kernel
 
         return reference_kernel.rollout_of(peers.pinocchio_library("pinocchio_four_bar.cpp"))
 
     @staticmethod
     def prepare(call, steps, lengths):
+        """Return a function that simulates the falls and returns the crank's angles, and the number of motions."""
         lengths = np.atleast_2d(lengths)
-        angles = np.array([problem.relative(each) for each in lengths])
+        angles = np.array([problem.joint_angles(each) for each in lengths])
         design = dict(zip(problem.LENGTHS, lengths.T, strict=True))
         run = lambda: call(design, angles, np.zeros_like(angles), END / steps, steps)[0]
         return (lambda: run()[:CHECKED, 0]), len(lengths)
 
     def fall(self):
+        """Return accuracy runs of the fall of one four-bar by label."""
         call = self.rollout()
         return {
             "RK4, C++": points(lambda n: self.prepare(call, n, NOMINAL), WANTED["one"]),
         }
 
     def chain(self):
+        """Return nanoseconds per step of the chain, and the error of its final angles."""
         import chains
 
         return {
@@ -203,17 +225,21 @@ class Pinocchio:
         }
 
     def slopes(self):
+        """Measure the derivatives of the crank's final angle by the lengths, by differences."""
         call = self.rollout()
         return differences(lambda lengths: float(self.prepare(call, 400, lengths)[0]()[0]))
 
     @staticmethod
     def first():
-        angles = problem.relative(NOMINAL)
+        """Return the crank's final angle of one fall with everything needed for it, for the time of a first result."""
+        angles = problem.joint_angles(NOMINAL)
         acceleration = peers.pinocchio_four_bar(NOMINAL)
         return float(peers.runge_kutta(acceleration, angles, np.zeros_like(angles), END / 400, 400)[0])
 
 
 class JaxSim:
+    """JaxSim in the comparison of tools: only the chain, as it has no loops."""
+
     name, package = "JaxSim", "jaxsim"
     cannot: ClassVar = {"turn": WELDS, "fall": WELDS, "slopes": WELDS, "first": WELDS}
 
@@ -242,6 +268,7 @@ class JaxSim:
         return f'<sdf version="1.10"><model name="chain">{text}</model></sdf>'
 
     def chain(self):
+        """Return the measurement of a batch of chains."""
         import chains
 
         model = self.js.model.JaxSimModel.build_from_model_description(
@@ -252,6 +279,7 @@ class JaxSim:
         )
 
         def run(angles):
+            """Return the final joint angles of a chain from those at the start."""
             data = self.js.data.JaxSimModelData.build(model, joint_positions=angles)
             step = lambda data, _: (self.js.model.step(model, data), None)
             return self.jax.lax.scan(step, data, length=chains.STEPS)[0].joint_positions

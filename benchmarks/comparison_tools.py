@@ -22,6 +22,8 @@ from timing import cpu_seconds
 
 
 class Jaxmbs:
+    """jaxmbs in the comparison of tools."""
+
     name, package = "jaxmbs", "jaxmbs"
     cannot: ClassVar[dict] = {}
 
@@ -35,13 +37,16 @@ class Jaxmbs:
         self.jax, self.mbs, self.models = jax, mbs, models
 
     def design(self, lengths):
+        """Return lengths (4,) or (batch, 4) as a design by name."""
         return dict(zip(problem.LENGTHS, np.asarray(lengths, float).T, strict=True))
 
     def turn(self):
+        """Return error and computing time of the places of the coupler's pin over a turn of the crank."""
         times = np.append(TURN, 2 * np.pi)[:-1]
         driven = lambda b: self.models.four_bar(b, motor=True)
 
         def run(b, start):
+            """Return the places of the pin between coupler and rocker, NaN where the motion failed."""
             motion = self.mbs.kinematics(driven(b), times, start)
             path = motion.point("coupler", (b["coupler"] / 2, 0.0))
             return self.jax.numpy.where(motion.status[:, None] == 0, path, np.nan)
@@ -64,7 +69,10 @@ class Jaxmbs:
         }
 
     def _fall(self, steps, **how):
+        """Return the function from a design to the crank's final angle of a fall in `steps` steps."""
+
         def run(b):
+            """Return the crank's final angle, NaN if the simulation fails."""
             times = np.array([0.0, END])
             mech, start = self.models.four_bar(b), self.models.four_bar_guess(b, START)
             motion = self.mbs.simulate(mech, times, start, step=END / steps, **how)
@@ -74,7 +82,10 @@ class Jaxmbs:
         return run
 
     def fall(self):
+        """Return accuracy runs of the fall of one four-bar, and of a batch, by label."""
+
         def prepare(steps, lengths, **how):
+            """Return a function that simulates the falls and returns the crank's angles, and the number of motions."""
             many = np.ndim(lengths) > 1
             run, b = self._fall(steps, **how), self.design(lengths)
             compiled, _ = timing.compile_function(self.jax.vmap(run) if many else run, b)
@@ -90,6 +101,7 @@ class Jaxmbs:
         }
 
     def chain(self):
+        """Return nanoseconds per step of the chain, and the error of its final angles."""
         import chains
 
         row = chains.chain_row(2, LINKS, BATCH)
@@ -101,6 +113,7 @@ class Jaxmbs:
         }
 
     def slopes(self):
+        """Measure the derivatives of the crank's final angle by the lengths, for one four-bar and a batch."""
         value = self.jax.value_and_grad(self._fall(400))
         one, many = self.design(NOMINAL), self.design(problem.designs(BATCH))
         single, seconds = timing.compile_function(value, one)
@@ -116,6 +129,7 @@ class Jaxmbs:
 
     @staticmethod
     def first():
+        """Return the crank's final angle of one fall with everything needed for it, for the time of a first result."""
         import os
 
         import jax
@@ -134,6 +148,8 @@ class Jaxmbs:
 
 
 class Exudyn:
+    """Exudyn in the comparison of tools: bodies with constraints, generalized-α."""
+
     name, package = "Exudyn", "exudyn"
     cannot: ClassVar = {"chain": "not measured: its kinematic trees are stepped by the same solver as the four-bar"}
 
@@ -142,7 +158,7 @@ class Exudyn:
 
     @staticmethod
     def four_bar(lengths, crank=START):
-        """Return the system of a four-bar whose crank starts at an angle."""
+        """Return an `ExudynSystem` of a four-bar whose crank starts at the angle `crank`."""
         system = peers.ExudynSystem()
         names = "crank", "coupler", "rocker"
         for name, length, pose in zip(names, lengths, problem.poses(lengths, crank), strict=False):
@@ -165,15 +181,18 @@ class Exudyn:
         settings = system.settings(steps, END)
 
         def run():
+            """Simulate the fall and return the crank's angle."""
             system.simulate(settings)
             return START + system.angle_change("crank")
 
         return run, 1
 
     def fall(self):
+        """Return accuracy runs of the fall of one four-bar by label."""
         return {"generalized-α": points(lambda n: self.prepare(n, NOMINAL), WANTED["one"])}
 
     def slopes(self):
+        """Measure the derivatives of the crank's final angle by the lengths, by differences."""
         return differences(lambda lengths: self.prepare(400, lengths)[0]())
 
     def turn(self):
@@ -202,6 +221,7 @@ class Exudyn:
         settings.solutionSettings.sensorsWritePeriod = 0.5 / len(TURN)
 
         def run():
+            """Return the places of the coupler's pin at all angles of the crank."""
             system.SolveStatic(settings)
             return system.GetSensorStoredData(sensor)[-len(TURN) + 1 :, 1:3]
 
@@ -211,10 +231,13 @@ class Exudyn:
 
     @classmethod
     def first(cls):
+        """Return the crank's final angle of one fall with everything needed for it, for the time of a first result."""
         return float(cls.prepare(400, NOMINAL)[0]())
 
 
 class Pylinkage:
+    """Pylinkage in the comparison of tools: kinematics only."""
+
     name, package = "pylinkage", "pylinkage"
     cannot: ClassVar = dict.fromkeys(("fall", "chain", "slopes"), "no dynamics")
 
@@ -223,6 +246,7 @@ class Pylinkage:
 
     @staticmethod
     def linkage(lengths):
+        """Return the four-bar of these lengths as a linkage of pylinkage."""
         import pylinkage
 
         a, c, r, g = lengths
@@ -233,16 +257,18 @@ class Pylinkage:
 
     @staticmethod
     def starts(lengths):
-        """Return the places one step before the first."""
+        """Return the places of the moving pins one step of the crank before its first angle."""
         pin, tip = problem.tips(lengths, -TURN[1])
         return [(0.0, 0.0), (lengths[3], 0.0), (pin.real, pin.imag), (tip.real, tip.imag)]
 
     def turn(self):
+        """Return error and computing time of the places of the coupler's pin over a turn of the crank."""
         from pylinkage.population import Ensemble
 
         linkage = self.linkage(NOMINAL)
 
         def run():
+            """Return the places of all pins over the turn."""
             linkage.set_completely([*NOMINAL[:3]], self.starts(NOMINAL))
             return linkage.step_fast(iterations=len(TURN))
 
@@ -257,5 +283,5 @@ class Pylinkage:
         }
 
 
-# Tools by name.
+# Classes of all tools of the comparison, by name.
 TOOLS = {tool.name: tool for tool in (Jaxmbs, MuJoCo, MJX, Pinocchio, Exudyn, Pylinkage, JaxSim)}

@@ -11,7 +11,7 @@ import timing
 
 import jaxmbs as mbs
 
-# Methods of the rows.
+# Method of `mbs.simulate` for each row of simulations.
 METHODS = {
     "RK4": mbs.RK4(),
     "RK4, Baumgarte": mbs.RK4(mbs.Baumgarte()),
@@ -19,15 +19,15 @@ METHODS = {
     "generalized-α": mbs.GeneralizedAlpha(0.9),
     "partitioning": mbs.CoordinatePartitioning(),
 }
-# Crank angle of Andrews' mechanism at 0.03 s (rad), from the sources of `models.ANDREWS_BODIES`.
+# Published crank angle of Andrews' mechanism at 0.03 s (rad), from the sources of `models.ANDREWS_BODIES`.
 ANDREWS_BETA = 15.81077119629904
-# Steps of Andrews' mechanism.
+# Steps in the 0.03 s of Andrews' mechanism.
 ANDREWS_STEPS = 160
-# Number of windows.
+# Number of windows in the row of four-bar windows.
 WINDOWS = 40
-# Step of jaxmbs for the windows (s), which closes the loops in every step.
+# Step of jaxmbs for the row of windows (s); it closes the loops in every step.
 WINDOWS_STEP = 4e-3
-# Step of MuJoCo for the windows (s), a usual one.
+# Step of MuJoCo for the row of windows (s), a usual one.
 MUJOCO_STEP = 1e-3
 
 
@@ -36,6 +36,7 @@ def simulate_row(name, problem):
     times = np.array([0.0, problem.h * problem.steps])
 
     def run(b, q, v):
+        """Return final q and v, and the status."""
         motion = mbs.simulate(models.four_bar(b), times, q, v, step=problem.h, method=METHODS[name])
         return motion.q[-1], motion.v[-1], motion.status[-1]
 
@@ -46,14 +47,14 @@ def simulate_row(name, problem):
     return timing.row(f"simulate, {name}", runs, problem.count, kind="jaxmbs", **more)
 
 
-# Options of the rows with gradients.
+# Options of `mbs.simulate` for each row of gradients.
 GRADIENTS = {
     "RK4": {"method": mbs.RK4()},
     "RK4, Baumgarte": {"method": mbs.RK4(mbs.Baumgarte())},
     "semi-implicit Euler": {"method": mbs.SemiImplicitEuler()},
     "joint coordinates": {"formulation": mbs.JointCoordinates()},
 }
-# Steps of the rows with gradients.
+# Steps of the simulations in the rows of gradients.
 GRADIENT_STEPS = 1000
 
 
@@ -62,6 +63,7 @@ def simulate_gradient_row(name, problem):
     times = np.array([0.0, problem.h * GRADIENT_STEPS])
 
     def loss(b, q, v):
+        """Return the sum of squares of the final q and v of a design."""
         motion = mbs.simulate(models.four_bar(b), times, q, v, step=problem.h, **GRADIENTS[name])
         return jnp.sum(motion.q[-1] ** 2) + jnp.sum(motion.v[-1] ** 2)
 
@@ -107,7 +109,7 @@ def windows_row(batch):
 
 
 def _windows(mech, q, v):
-    """Return energies and statuses of one second."""
+    """Return the energies at the ends of one second of motion of the windows, and its statuses."""
     motion = mbs.simulate(mech, np.array([0.0, 1.0]), q, v, step=WINDOWS_STEP)
     return motion.energy.total, motion.status
 

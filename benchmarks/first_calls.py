@@ -7,8 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Folder of the benchmarks.
 FOLDER = Path(__file__).parent
-# Program of every process before the clock starts. A case then defines `call`.
+# Program that each process runs before the clock starts. The code of a case, which defines `call`, follows it.
 BEGIN = """
 import resource, sys, time
 from pathlib import Path
@@ -30,7 +31,7 @@ def swing(b, formulation=None):
     mech = models.four_bar(b)
     return mbs.simulate(mech, times, start, None, step=0.01, method=mbs.RK4(), formulation=formulation)
 """
-# Program that times the call.
+# Program that times `call`, at the end of each process.
 END = """
 begin = time.process_time()
 jax.block_until_ready(jax.tree.leaves(call()))
@@ -42,7 +43,7 @@ if own.exists():
     kilobytes = int(own.read_text().split("VmHWM:")[1].split()[0])
 print(imported, seconds, kilobytes / 1024)
 """
-# Definition of `call` for each case.
+# Code that defines `call`, for each case.
 CASES = {
     "assemble, four-bar": "call = lambda: mbs.assemble(driven(bars), start)",
     "kinematics, four-bar": "call = lambda: mbs.kinematics(driven(bars), times, start).q",
@@ -87,9 +88,9 @@ call = lambda: mbs.simulate(mech, times, start, None, step=0.01, formulation=mbs
         for n in (1, 2, 4)
     },
 }
-# Folder of model files.
+# Folder of the model files that commands read.
 MODELS = FOLDER.parent / "examples/models"
-# Arguments of commands, whose whole process is timed.
+# Arguments of the commands of `jaxmbs` that are timed with their whole process.
 COMMANDS = {
     "jaxmbs check": ("check", str(MODELS / "slider_crank.json")),
     "jaxmbs simulate": ("simulate", str(MODELS / "four_bar.xml")),

@@ -39,24 +39,25 @@ from timing import measure
 import jaxmbs as mbs
 from jaxmbs.programs import default_platform, emission
 
+# Folder of the benchmarks.
 FOLDER = Path(__file__).parent
-# Sizes of batches.
+# Batch sizes at which kernels are measured.
 SIZES = tuple(2**k for k in range(10, 21, 2))
-# Sizes of batches of code that compiles for minutes, once for each size.
+# Batch sizes at which code is measured that compiles for minutes, once for each size.
 SLOW_SIZES = SIZES[0], 2**16
-# Largest difference from the CPU relative to the largest number. Fusion changes the order of sums.
+# A check fails above this difference from the CPU, relative to the largest number. Fusion changes the order of sums.
 MAX_DIFFERENCE = {"float64": 1e-10, "float32": 1e-3}
-# Largest |Φ| (m).
+# A check fails above this largest |Φ| of four-bars (m).
 MAX_GAP = {"float64": 1e-10, "float32": 1e-4}
-# Emission of elementwise XLA.
+# Name of the emission as elementwise XLA.
 XLA = "xla"
-# Names of emissions in tables.
+# Words in tables for names of emissions that are not shown as they are.
 CODES = {XLA: "XLA"}
-# Longest compilation of elementwise XLA or another simulator in seconds.
+# Elementwise XLA or another simulator is stopped if it compiles for longer than this many seconds.
 MAX_COMPILE_SECONDS = 240
 # No larger batch is measured after a run of this many seconds.
 MAX_RUN_SECONDS = 2
-# Cell of a case that failed.
+# Text of the cell of a case that failed.
 FAILED = "**failed**"
 
 
@@ -79,11 +80,12 @@ class Setting(NamedTuple):
 
     @property
     def check_size(self):
-        """Samples of a check."""
+        """Number of samples of a check, the smallest batch size."""
         return self.sizes[0]
 
     @property
     def seconds_left(self):
+        """Return the seconds until the time limit of the run."""
         return self.end - time.monotonic()
 
     def kinds(self):
@@ -98,6 +100,7 @@ class Setting(NamedTuple):
         yield from ((name, "float64", XLA) for name, case in chosen.items() if case.compared)
 
     def sizes_of(self, code):
+        """Return the batch sizes at which code of a kind is measured."""
         return self.sizes if code == self.kernel else self.slow_sizes
 
 
@@ -113,6 +116,7 @@ def batch_function(function, name):
     inner = jax.jit(lambda *args: jax.vmap(function)(*args))
 
     def run(*args):
+        """Return the results for a batch, computed with the emission chosen."""
         with emission(name):
             return inner(*args)
 
@@ -155,6 +159,7 @@ def checks(setting, pool):
     """Start a process with `check` for each kind; return futures of results or errors."""
 
     def run(kind):
+        """Return the dict that `check` returns in its own process, or one with the text of its error."""
         kernel = kind[2] == setting.kernel
         sizes = setting.sizes[:1] if kernel else setting.slow_sizes
         command = [sys.executable, __file__, "--check", *kind, *map(str, sizes)]
@@ -295,6 +300,7 @@ def draw(measured, path):
 
 
 def main():
+    """Run the command line: check and measure all cases, and write the page and the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=540, help="time limit")
     parser.add_argument("--only", nargs="*", help="words in the names of cases; writes no files")

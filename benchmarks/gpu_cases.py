@@ -13,13 +13,13 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import env
 
-# Step in seconds.
+# Step of the simulated cases in seconds.
 STEP = 1e-3
-# Number of steps.
+# Default number of steps of a simulated case.
 STEPS = 100
-# Number of steps of long runs.
+# Number of steps of the cases with long simulations.
 LONG_STEPS = 1000
-# Largest relative deviation of lengths from nominal ones.
+# Largest relative deviation of the lengths of a batch of four-bars from the nominal ones.
 SPREAD = 0.05
 
 
@@ -48,17 +48,19 @@ class Case(NamedTuple):
 
 
 def _lengths(size, dtype):
-    """Return lengths of four-bars within `SPREAD` of the nominal ones."""
+    """Return a batch of lengths of four-bars within `SPREAD` of the nominal ones."""
     return jax.tree.map(lambda x: jnp.asarray(np.asarray(x), dtype), models.four_bar_batch(size, SPREAD))
 
 
 def _simulation(formulation=None, steps=STEPS, gradient=False):
-    """Return `make` of a simulation of the four-bar, or its gradient."""
+    """Return the function `make` (see `Case`) of a simulation of the four-bar, or its gradient."""
 
     def make(dtype):
+        """Return the function of one sample, and the function from a size to a batch, in a dtype."""
         times = np.array([0.0, steps * STEP], dtype)
 
         def run(b):
+            """Return final q and status of the simulation of a design."""
             start = models.four_bar_guess(b, 1.0)
             motion = mbs.simulate(
                 models.four_bar(b), times, start, step=STEP, method=mbs.RK4(), formulation=formulation
@@ -72,12 +74,14 @@ def _simulation(formulation=None, steps=STEPS, gradient=False):
 
 
 def _kinematics(gradient=False):
-    """Return `make` of the kinematics of the four-bar, or its gradient."""
+    """Return the function `make` (see `Case`) of the kinematics of the four-bar, or its gradient."""
 
     def make(dtype):
+        """Return the function of one sample, and the function from a size to a batch, in a dtype."""
         times = np.linspace(0, 6, STEPS).astype(dtype)
 
         def run(b):
+            """Return last q and status of the motion of a design."""
             motion = mbs.kinematics(models.four_bar(b, motor=True), times, models.four_bar_guess(b))
             return motion.q[-1], motion.status[-1]
 
@@ -88,12 +92,13 @@ def _kinematics(gradient=False):
 
 
 def _bricard(dtype):
-    """Bricard's mechanism."""
+    """Return `run` and `batch` of simulations of Bricard's mechanism, in a dtype."""
     mech = models.bricard()
     q, v = (part(x) for part, x in zip((mech.coordinates, mech.velocities), models.bricard_start(), strict=True))
     times = np.array([0.0, STEPS * STEP], dtype)
 
     def run(factor):
+        """Return final q and status of a motion that starts with velocities changed by 0.1 `factor`."""
         motion = mbs.simulate(mech, times, q.astype(dtype), v.astype(dtype) + 0.1 * factor, step=STEP)
         return motion.q[-1], motion.status[-1]
 
@@ -101,13 +106,15 @@ def _bricard(dtype):
 
 
 def _chain(links):
-    """Return `make` of a spatial chain in joint coordinates."""
+    """Return the function `make` (see `Case`) of a spatial chain in joint coordinates."""
 
     def make(dtype):
+        """Return the function of one sample, and the function from a size to a batch, in a dtype."""
         mech = chains.chain(chains.lengths_of(links), 3)
         times = np.array([0.0, STEPS * STEP], dtype)
 
         def run(angles):
+            """Return the final joint coordinates and status of a chain from joint coordinates at the start."""
             start = mbs.JointCoordinates().of(mech).configuration(angles)
             motion = mbs.simulate(mech, times, start, step=STEP, formulation=mbs.JointCoordinates())
             return mbs.JointCoordinates().of(mech).coordinates(motion.q[-1]), motion.status[-1]
@@ -118,9 +125,10 @@ def _chain(links):
 
 
 def _mjx_chain(links):
-    """Return the chain in MJX, with the same method and steps."""
+    """Return `make` of the spatial chain in MJX, with the method and the steps of `_chain`."""
 
     def make(dtype):
+        """Return the function of one sample, and the function from a size to a batch, in a dtype."""
         import mujoco
         from mujoco import mjx
 
@@ -128,6 +136,7 @@ def _mjx_chain(links):
         blank = mjx.make_data(model)
 
         def run(angles):
+            """Return the final joint coordinates of a chain from those at the start, and the status 0."""
             step = lambda data, _: (mjx.step(model, data), None)
             return jax.lax.scan(step, blank.replace(qpos=angles), length=STEPS)[0].qpos, jnp.zeros((), jnp.int32)
 
@@ -137,15 +146,17 @@ def _mjx_chain(links):
 
 
 def _environment(dtype):
-    """An episode of the five-bar environment."""
+    """Return `run` and `batch` of episodes of the five-bar environment, in a dtype."""
     robot = env.make("five-bar", horizon=STEPS)
 
     def run(key, actions):
+        """Return the sum of rewards and the last q of an episode."""
         step = lambda state, action: (robot.step(state, action), state.reward)
         state, rewards = jax.lax.scan(step, robot.reset(key), actions)
         return jnp.sum(rewards), state.q
 
     def batch(size):
+        """Return random keys and actions of a batch of episodes."""
         rng = np.random.default_rng(0)
         actions = rng.uniform(-1, 1, (size, STEPS, robot.action_size)).astype(dtype)
         return jax.random.split(jax.random.key(0), size), jnp.asarray(actions)
@@ -153,7 +164,7 @@ def _environment(dtype):
     return run, batch
 
 
-# Cases by name.
+# All cases of the GPU benchmark by name.
 CASES = {
     "four-bar, joint coordinates": Case(_simulation(mbs.JointCoordinates()), closes=True, single=True, compared=True),
     "four-bar, Augmented": Case(_simulation(), closes=True, single=True, compared=True),

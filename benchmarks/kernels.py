@@ -20,16 +20,16 @@ from jaxmbs.programs.backends.gpu import ptx
 sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
 from ptxas import PTXAS, assembled, programs_of
 
-# Compute capability of the kernels.
+# Compute capability for which the kernels are assembled.
 CAPABILITY = (9, 0)
 # Float64 instructions that an H100 or H200 (SXM) starts in a second: 33.5 TFLOP/s without tensor cores (NVIDIA's data
 # sheets), two operations each.
 INSTRUCTIONS_PER_SECOND = 33.5e12 / 2
-# Head of the table.
+# Head of the table of kernels.
 HEAD = (
     "| case | kernel | type | operations | registers | spilled, B | frame, B | to PTX, s | ptxas, s | steps/s at most |"
 )
-# Smallest number of operations of a kernel in the table.
+# Kernels with fewer scalar operations are left out of the table.
 MIN_OPERATIONS = 300
 
 

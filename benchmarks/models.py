@@ -14,7 +14,7 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
 
-# m/s²
+# Acceleration of gravity in m/s², along −y.
 GRAVITY = 9.81
 
 
@@ -38,7 +38,7 @@ FOUR_BAR = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5}
 
 
 def four_bar_guess(b, angle=0.0):
-    """Return the closed configuration with the crank at `angle` and the coupler above the ground."""
+    """Return the closed configuration of a four-bar with the crank at `angle` and the coupler above the ground."""
     a, c = polar(b["crank"], angle), point(b["ground"], 0)
     tip = apex(a, c, b["coupler"], b["rocker"])
     return {"crank": rod_pose(0 * a, a), "coupler": rod_pose(a, tip), "rocker": rod_pose(c, tip)}
@@ -63,7 +63,7 @@ SLIDER_CRANK = {"crank": 1.0, "rod": 2.5, "offset": 0.2}
 
 
 def slider_crank_guess(b, angle=1.0):
-    """Return the closed configuration with the crank at `angle` and the slider to the right."""
+    """Return the closed configuration of a slider-crank with the crank at `angle` and the slider to the right."""
     a = polar(b["crank"], angle)
     drop = b["offset"] - a[1]
     pin = point(a[0] + jnp.sqrt(b["rod"] ** 2 - drop**2), b["offset"])
@@ -90,7 +90,7 @@ SIX_BAR = {**FOUR_BAR, "height": 0.8, "link": 3.0, "output": 2.0, "base": 5.0}
 
 
 def six_bar_guess(b, angle=1.0):
-    """Return the closed configuration with the crank at `angle`."""
+    """Return the closed configuration of a six-bar with the crank at `angle`."""
     first = four_bar_guess(b, angle)
     x, y, phi = first["coupler"]
     p = point(x, y) + polar(b["height"], phi + jnp.pi / 2)
@@ -103,6 +103,7 @@ def chain(n):
     """Return the builder of an open chain of n rods that hangs from the ground; the design is their lengths."""
 
     def build(b):
+        """Return the chain of a design."""
         lengths = b["lengths"]
         joints = {"J0": planar.Revolute("ground", "L0", (0, 0), (-lengths[0] / 2, 0))}
         for k in range(1, n):
@@ -119,7 +120,7 @@ def chain_design(n):
 
 
 def chain_guess(b, angle=0.0):
-    """Return the straight configuration at `angle` from the horizontal."""
+    """Return the straight configuration of a chain at `angle` from the horizontal."""
     ends = jnp.concatenate([jnp.zeros(1), jnp.cumsum(b["lengths"])])
     middles = (ends[1:] + ends[:-1]) / 2
     return {f"L{k}": jnp.append(polar(middle, angle), angle) for k, middle in enumerate(middles)}
@@ -137,12 +138,12 @@ ANDREWS_BODIES = {
     "K6": (0.00706, 5.667e-7, {"H": (-0.00579, 0.0), "E": (0.01421, 0.0)}),
     "K7": (0.05498, 1.912e-5, {"A": (0.00449, 0.01228), "H": (0.00449, -0.02772)}),
 }
-# Points of the ground (m).
+# Points of the ground of Andrews' mechanism (m).
 ANDREWS_GROUND = {"O": (0.0, 0.0), "A": (-0.06934, -0.00227), "B": (-0.03635, 0.03273)}
-# Revolute joints: point and two bodies.
+# Revolute joints of Andrews' mechanism: point and two bodies.
 ANDREWS_JOINTS = ("O ground K1", "F K1 K2", "B ground K3", "E K2 K3", "A ground K5", "G K5 K4", "E K2 K4")
 ANDREWS_JOINTS += ("A ground K7", "H K7 K6", "E K2 K6")
-# Angles of the bodies at the initial time: β, β + Θ, γ, Φ + δ, δ, Ω + ε, ε of the source (rad).
+# Angles of the bodies of Andrews' mechanism at the start: β, β + Θ, γ, Φ + δ, δ, Ω + ε, ε of the source (rad).
 ANDREWS_ANGLES = {
     "K1": -0.0617138900142764496358948458001,
     "K2": -0.0617138900142764496358948458001,
@@ -169,12 +170,12 @@ def andrews(b):
     return mbs.Mechanism(bodies, joints, forces=weight())
 
 
-# Nominal design of Andrews' mechanism.
+# Nominal design of Andrews' mechanism: a factor on all lengths.
 ANDREWS = {"scale": 1.0}
 
 
 def andrews_guess(b):
-    """Return the initial configuration of the source, assembled body by body."""
+    """Return the published initial configuration of Andrews' mechanism, assembled body by body."""
     origins = {}
     for joint in ("O ground K1", "F K1 K2", "B ground K3", "A ground K5", "G K5 K4", "A ground K7", "H K7 K6"):
         name, i, j = joint.split()
@@ -184,7 +185,7 @@ def andrews_guess(b):
 
 
 def _andrews_arm(body, name):
-    """Return the vector from the centre of mass of a body to one of its points, in the global frame."""
+    """Return the vector (ground frame) from the mass centre of a body of Andrews' mechanism to its point `name`."""
     x, y = ANDREWS_BODIES[body][2][name]
     return polar(x, ANDREWS_ANGLES[body]) + polar(y, ANDREWS_ANGLES[body] + jnp.pi / 2)
 
@@ -214,23 +215,28 @@ def windows_start(n):
     return poses, rates
 
 
-# The spatial slider-crank of E. J. Haug, Computer-Aided Kinematics and Dynamics of Mechanical Systems, 1989, section 12.2,
-# IFToMM benchmark. Masses in kg; moments of inertia about the centres of mass in kg m². That of the crank is at its pivot.
+# Mass of the crank of the spatial slider-crank (kg): E. J. Haug, Computer-Aided Kinematics and Dynamics of Mechanical
+# Systems, 1989, section 12.2; IFToMM benchmark.
 CRANK_MASS = 0.12
+# Principal moments of inertia of the crank of the spatial slider-crank about its centre of mass, its pivot (kg m²).
 CRANK_INERTIA = (1e-4, 1e-4, 1e-5)
+# Mass of the rod of the spatial slider-crank (kg).
 ROD_MASS = 0.5
+# Principal moments of inertia of the rod about its centre of mass (kg m²).
 ROD_INERTIA = (4e-4, 4e-3, 4e-3)
+# Mass of the slider of the spatial slider-crank (kg).
 SLIDER_MASS = 2.0
+# Principal moments of inertia of the slider about its centre of mass (kg m²).
 SLIDER_INERTIA = (1e-4, 1e-4, 1e-4)
-# Pivot of the crank in the ground (m).
+# Pivot of the crank of the spatial slider-crank in the ground (m).
 CRANK_PIVOT = np.array((0, 0.1, 0.12))
-# Pin of the crank at the start (m).
+# Pin of the crank of the spatial slider-crank at the start (m).
 CRANK_PIN = np.array((0, 0.1, 0.2))
-# Place of the slider at the start (m).
+# Place of the slider of the spatial slider-crank at the start (m).
 SLIDER_START = np.array((0.2, 0, 0))
-# Speed of the crank about x at the start (rad/s).
+# Speed of the crank of the spatial slider-crank about x at the start (rad/s).
 CRANK_SPEED = 6.0
-# Angular velocity of the rod at the start, in the global frame (rad/s).
+# Angular velocity of the rod of the spatial slider-crank at the start, in the ground frame (rad/s).
 ROD_SPIN = np.array([1.92, -0.96, 0.48])
 # Velocity of the slider along x at the start (m/s).
 SLIDER_SPEED = 0.24
@@ -263,7 +269,7 @@ def rod_axes():
 
 
 def spatial_slider_crank_start():
-    """Return poses and velocities at the start."""
+    """Return poses and velocities of the spatial slider-crank at the start."""
     poses = {
         "crank": spatial.coordinates(CRANK_PIVOT),
         "rod": spatial.coordinates((CRANK_PIN + SLIDER_START) / 2, rod_axes()),
@@ -281,13 +287,13 @@ def spatial_slider_crank_start():
 
 # Bricard's mechanism, IFToMM benchmark A04: six points at the start (m), with five equal rods between them.
 BRICARD_POINTS = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
-# Axes of the joints at the start.
+# Axes of the six joints of Bricard's mechanism at the start, in the ground frame.
 BRICARD_AXES = np.array([(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0)], float)
-# Mass of a rod (kg).
+# Mass of a rod of Bricard's mechanism (kg).
 BRICARD_MASS = 1.0
-# Principal moments of inertia of a rod (kg m²).
+# Principal moments of inertia of a rod of Bricard's mechanism, first along the rod (kg m²).
 BRICARD_INERTIA = (0.01 / 6, 1.01 / 12, 1.01 / 12)
-# Names of the rods.
+# Names of the rods of Bricard's mechanism.
 BRICARD_RODS = tuple(f"rod{k}" for k in range(1, 6))
 
 
@@ -309,7 +315,7 @@ def bricard_placed():
 
 
 def bricard_start():
-    """Return poses and velocities at rest."""
+    """Return poses and velocities of Bricard's mechanism at the start, at rest."""
     poses = {name: spatial.coordinates(*placed) for name, placed in bricard_placed().items()}
     return poses, dict.fromkeys(BRICARD_RODS, np.zeros(6))
 

@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-# File of the page.
+# File of the page on GPUs, whose sections benchmarks replace.
 PAGE = Path(__file__).with_name("gpu.md")
 
 
 def write(section, lines):
-    """Replace a section of the page."""
+    """Replace the lines of a section of the page on GPUs."""
     text = PAGE.read_text() if PAGE.exists() else "# Kernels on GPUs\n\n"
     body = "\n".join(lines).strip()
     new = f"## {section}\n\n{body}\n\n"

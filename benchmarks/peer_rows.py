@@ -13,9 +13,9 @@ import peers
 import reference_kernel
 import timing
 
-# Seconds that MJX may take to compile and run.
+# MJX is stopped if it takes longer than this to compile and run, in seconds.
 MJX_LIMIT_SECONDS = 180.0
-# The stiffest `connect` that MuJoCo takes: two steps.
+# Attributes of the stiffest `connect` that MuJoCo takes: a time constant of two steps.
 STIFFEST = 'solref="0.002 1" solimp="0.9999 0.9999 0.001"'
 
 
@@ -23,8 +23,11 @@ def row_named(name):
     """Decorate a function (name, problem) ↦ row: it becomes a function of the problem, and errors become skipped rows."""
 
     def decorate(function):
+        """Return the function of the problem whose errors are skipped rows."""
+
         @wraps(function)
         def row_or_reason(problem):
+            """Return the row, or a skipped row if the tool is missing, too slow, or does not compile."""
             try:
                 return function(name, problem)
             except (ImportError, reference_kernel.NoCompiler, TimeoutError) as error:
@@ -86,6 +89,7 @@ def _mjx_run(batch, h, steps):
     blank = mjx.make_data(model)
 
     def run(angles):
+        """Return the final joint angles of a four-bar from those at the start."""
         step = lambda data, _: (mjx.step(model, data), None)
         return jax.lax.scan(step, blank.replace(qpos=angles), length=steps)[0].qpos
 
@@ -126,5 +130,5 @@ def pinocchio_cpp_row(name, problem):
     return timing.row(name, runs, problem.count, **more, note=note)
 
 
-# Rows of the table of rollouts.
+# Functions for the rows of other tools in the table of four-bar rollouts.
 ROWS = (mujoco_row, mjx_row, pinocchio_row, pinocchio_cpp_row)

@@ -13,13 +13,14 @@ import reference_kernel
 
 # Time constant of MuJoCo's `connect` in steps: the most accurate for the mechanisms of the benchmarks.
 CONNECT_TIME_CONSTANT = 2.25
-# Largest number of iterations of Pinocchio's proximal solver in an evaluation.
+# Largest number of iterations by which Pinocchio solves for constraint forces, per evaluation.
 MAX_PROXIMAL_ITERATIONS = 20
-# Absolute and relative tolerance of Pinocchio's proximal solver.
+# Absolute and relative tolerance of the iteration by which Pinocchio solves for constraint forces.
 PROXIMAL_TOLERANCE = 1e-12
-# Tolerance of Exudyn's Newton iteration, relative and absolute.
+# Relative and absolute tolerance of Exudyn's Newton iteration.
 NEWTON_TOLERANCE = 1e-12
 
+# MJCF of a four-bar in the plane x–y, with braces for its numbers.
 FOUR_BAR_XML = """
 <mujoco>
   <option timestep="{h}" integrator="RK4" gravity="0 -9.81 0"><flag contact="disable" refsafe="disable"/></option>
@@ -155,6 +156,7 @@ def pinocchio_four_bar(lengths) -> Callable:
     model.gravity.linear = np.array([0.0, -9.81, 0.0])
 
     def add_bar(parent, x, length, name):
+        """Add a hinge and a bar of 1 kg/m to Pinocchio's model, and return the index of the joint."""
         joint = model.addJoint(parent, pin.JointModelRZ(), pinocchio_placement((x, 0, 0)), name)
         inertia = length**3 / 12 * np.diag([1e-6, 1.0, 1.0])
         model.appendBodyToJoint(joint, pin.Inertia(length, np.array([length / 2, 0, 0]), inertia), pin.SE3.Identity())

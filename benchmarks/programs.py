@@ -22,9 +22,11 @@ def rollout(build, steps, h):
 
     @jax.jit
     def rates(b, q, v):
+        """Return q̈ of a design."""
         return acceleration(build(b), q, v)
 
     def step(b, q, v):
+        """Return q and v after one Runge–Kutta step."""
         return runge_kutta_step(lambda q, v: rates(b, q, v), q, v, h)
 
     return mbs.program(lambda b, q, v: jax.lax.fori_loop(0, steps, lambda _, s: step(b, *s), (q, v)))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-# Source of the kernel.
+# C++ source of the handwritten kernel.
 SOURCE = Path(__file__).with_name("four_bar.cpp")
-# Flags of the compiler. Scheduling before register allocation is off by default and gains a fifth; it changes no value.
+# Flags of the C++ compiler. Scheduling before register allocation is off by default and gains a fifth; it changes no
+# value.
 FLAGS = ("-O3", "-march=native", "-fschedule-insns", "-fsched-pressure")
 # Names of the lengths of a four-bar.
 LENGTHS = ("crank", "coupler", "rocker", "ground")
@@ -45,6 +46,7 @@ def rollout_of(library):
     library.rollout.restype = None
 
     def rollout(designs, q, v, h, steps):
+        """Return final q and v (batch, n) of four-bars after `steps` steps of length h."""
         arrays = (np.stack([designs[name] for name in LENGTHS]), np.transpose(q), np.transpose(v))
         lengths, q, v = (np.array(array, dtype=np.float64, order="C") for array in arrays)
         library.rollout(q.shape[1], steps, h, *(array.ctypes.data_as(pointer) for array in (lengths, q, v)))

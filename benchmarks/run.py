@@ -168,6 +168,7 @@ def jaxmbs_kinematics_row(problem, times):
     """`mbs.kinematics`, with all of its checks."""
 
     def run(b, start):
+        """Return q, v and a at all times."""
         motion = mbs.kinematics(driven_four_bar(b), times, start)
         return motion.q, motion.v, motion.a
 
@@ -203,6 +204,7 @@ def bad_samples_row(problem, times):
     @jax.jit
     @jax.vmap
     def run(b, start):
+        """Return statuses and q at all times."""
         motion = mbs.kinematics(driven_four_bar(b), times, start)
         return motion.status, motion.q
 
@@ -221,11 +223,11 @@ def bad_samples_row(problem, times):
     return timing.row(f"jaxmbs, {size}, a third bad", runs, len(times) * size, kind="jaxmbs", **more)
 
 
-# Rows of the table of rollouts.
+# Row functions of the table of four-bar rollouts, 100 Runge–Kutta steps of a batch.
 ROLLOUT_ROWS = [kernel_row, program_row, gradient_row, cores_row, xla_row, *peer_rows.ROWS, textbook_row]
-# Rows of the table of accelerations.
+# Row functions of the table of single accelerations.
 ACCELERATION_ROWS = [program_acceleration_row, textbook_acceleration_row]
-# Rows of the table of kinematics.
+# Row functions of the table of kinematics of a driven four-bar.
 KINEMATICS_ROWS = [jaxmbs_kinematics_row, textbook_kinematics_row]
 
 
@@ -241,6 +243,7 @@ def measure_table(title, calls, only):
 
 
 def main():
+    """Run the command line: measure the tables, and write the results and the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=100, help="steps of RK4, and times of the kinematics")

@@ -22,7 +22,7 @@ import peers
 
 import jaxmbs as mbs
 
-# Steps in the second of motion.
+# Number of steps in the simulated second of a spatial case.
 STEPS = 1000
 
 
@@ -70,12 +70,14 @@ def spatial_equal_accuracy_row(case, batch):
 
 
 def _jaxmbs_row(case, name, batch, steps, *, count_operations=False):
+    """Return the row of a spatial case by `mbs.simulate` with RK4 and `steps` steps in its second."""
     mech = case.build()
     q, v = (part(x) for part, x in zip((mech.coordinates, mech.velocities), case.start(), strict=True))
     body, s = case.point
     times = np.array([0.0, 1.0])
 
     def run(v):
+        """Return final q, place of the point, change of energy and statuses of a motion that starts with v."""
         motion = mbs.simulate(mech, times, q, v, step=1 / steps)
         return motion.q[-1], motion.point(body, s)[-1], jnp.diff(motion.energy.total)[0], motion.status
 
@@ -189,6 +191,7 @@ def _bricard_bodies():
     return text + "</body>" * len(models.BRICARD_RODS)
 
 
+# The spatial cases: slider-crank and Bricard's mechanism.
 CASES = (
     Case(
         name="spatial slider-crank",

@@ -21,9 +21,9 @@ from jaxmbs.sweeps import task
 
 jax.config.update("jax_enable_x64", True)
 
-# Turns of the measurement.
+# Number of parts of the samples; for each part the bare computation and then the sweep are timed.
 TURNS = 10
-# Guess of the nominal four-bar.
+# Closed configuration of the nominal four-bar.
 GUESS = models.four_bar_guess(models.FOUR_BAR)
 
 
@@ -32,6 +32,7 @@ def measure_of(times):
     angles = np.linspace(0, 2 * np.pi, times, endpoint=False)
 
     def measure(b):
+        """Return the largest height of the coupler point, and the status."""
         motion = mbs.kinematics(models.four_bar(b, motor=True), angles, GUESS)
         return {"top": motion.point("coupler", (0.0, 1.0))[:, 1].max(), "status": motion.status}
 
@@ -52,6 +53,7 @@ def seconds(function):
 
 
 def main():
+    """Run the command line: time a sweep, its parts, and the bare computation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("samples", type=int, nargs="?", default=4_000_000)
     parser.add_argument("--times", type=int, default=1, help="poses of each sample")
@@ -62,6 +64,7 @@ def main():
     own, share = task.Task(measure, designs), options.samples // TURNS
 
     def sweep_part(k):
+        """Compute and store one of the parts of the sweep."""
         for _ in own.run(folder, k * share, (k + 1) * share):
             pass
 
@@ -72,6 +75,7 @@ def main():
     rows, program = own._designs(0, batch), own.batches.program(batch)
 
     def bare():
+        """Compute the same samples without storing anything."""
         for _ in range(-(-share // batch)):
             result = program(rows)
         jax.block_until_ready(result)

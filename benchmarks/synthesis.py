@@ -26,7 +26,7 @@ import jaxmbs as mbs
 from jaxmbs import synthesis
 from jaxmbs.programs import ProgramWithFallback
 
-# Targets of the coupler point.
+# Targets (18, 2) of the coupler point, a published problem of path synthesis.
 TARGETS = np.column_stack([
     [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0, 0.0, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.6],
     [1.1, 1.1, 1.1, 1.0, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0],
@@ -35,28 +35,28 @@ TARGETS = np.column_stack([
 STEP = np.deg2rad(20)
 # Angles of the crank at the targets (rad).
 TIMING = STEP * np.arange(len(TARGETS))
-# Names of the lengths.
+# Names of the lengths of a four-bar.
 LENGTHS = ("ground", "crank", "coupler", "rocker")
-# Upper bounds on lengths, also on the sizes of coordinates.
+# Upper bounds on the lengths of the four-bar, and on the absolute values of its coordinates, by name of the set.
 MAX_LENGTH = {"published bounds": 50.0, "narrow bounds": 2.0}
-# Numbers of particles and iterations.
+# Numbers of particles and iterations of pylinkage's particle swarms.
 BUDGETS = ((100, 200), (200, 500), (400, 1000))
-# Runs of each budget, of which the medians of error and time are reported.
+# Runs of a swarm with each budget, of which the medians of error and time are reported.
 RUNS = 3
-# Seeds of `synthesis.path`, of which the worst error is reported.
+# Number of seeds with which `synthesis.path` is run; the worst error is reported.
 SEEDS = 10
-# Ways to use pylinkage, methods of `Swarm`.
+# Ways to use pylinkage, names of methods of `Swarm`.
 WAYS = ("batched", "documented")
-# Numbers of starts that are tried for an equal error.
+# Numbers of starts of `synthesis.path` tried until its error is as small as that of pylinkage.
 STARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-# Linkages in a batch of the throughput rows.
+# Linkages in a batch of the throughput rows, which time error and gradient.
 BATCH = 4096
-# Linkages in a batch of the row by `mbs.kinematics`.
+# Linkages in a batch of the throughput row by `mbs.kinematics`.
 KINEMATICS_BATCH = 512
 
 
 class Answer(NamedTuple):
-    """Error of a search, and its seconds."""
+    """Error of a search for a four-bar (sum of squared distances), and its seconds."""
 
     error: float
     seconds: float
@@ -158,7 +158,7 @@ def errors(paths):
 
 @lru_cache(maxsize=64)
 def swarm_answer(bounds, way, particles, iterations):
-    """Return the medians of error and time of the runs."""
+    """Return the medians of error and time over `RUNS` runs of a swarm."""
     run = getattr(Swarm(MAX_LENGTH[bounds]), way)
     run(20, 2)  # compiles
     found, seconds = [], []
@@ -193,7 +193,7 @@ def best_linkage(bounds, starts, seed=0):
 
 @lru_cache(maxsize=1)
 def reference():
-    """Return the best known linkage."""
+    """Return the best four-bar known for the targets."""
     return best_linkage("published bounds", 1024)
 
 
@@ -249,6 +249,7 @@ def poses_row():
     four_bar = synthesis.FourBar
 
     def error(u, branch, goal):
+        """Return the sum of squared distances of the coupler point from the targets, from free numbers u."""
         design = four_bar.design(u)
         points = jax.vmap(lambda angle: four_bar.point(design, angle, branch))(jnp.asarray(TIMING))
         return jnp.sum((points - goal) ** 2)
@@ -266,6 +267,7 @@ def kinematics_poses_row():
     times = jnp.asarray(TIMING / (2 * np.pi))
 
     def error(u, guess, goal):
+        """Return the sum of squared distances of the coupler point from the targets, from free numbers u."""
         design = four_bar.design(u)
         motion = mbs.kinematics(four_bar.mechanism(design), times, guess)
         return jnp.sum((motion.point("coupler", design["point"]) - goal) ** 2)
@@ -288,6 +290,7 @@ def curves_row(gradient: bool):
     point_of = lambda u, signs, angle: eight_bar.seen(eight_bar.design(u), angle, signs)[0]
 
     def error(u, signs):
+        """Return the sum of squared distances of a curve from its goal, from free numbers u and signs of the loops."""
         add = lambda total, x: (total + jnp.sum((point_of(u, signs, x[0]) - x[1]) ** 2), None)
         return jax.lax.scan(add, jnp.zeros(()), (jnp.asarray(angles), jnp.asarray(goal)))[0]
 
@@ -310,7 +313,7 @@ def throughput(name, function, axes, *args):
     return timing.row(name, runs, poses, kind="jaxmbs", **more)
 
 
-# Row functions and their arguments.
+# Row functions of the table of synthesis with their arguments.
 CALLS = [
     (poses_row,),
     (kinematics_poses_row,),

@@ -12,7 +12,7 @@ from jaxmbs.system.equations import residuals
 
 
 def jacobian(mech, q, t):
-    """Return Φ_q."""
+    """Return Φ_q of a mechanism by automatic differentiation."""
     return jax.jacfwd(lambda q: residuals(mech, q, t))(q)
 
 
@@ -43,7 +43,7 @@ def acceleration(mech, q, v, t=0.0):
 
 
 def rollout(mech, q, v, h, steps):
-    """Return q and v after a number of steps."""
+    """Return q and v after `steps` classical Runge–Kutta steps of length h."""
     rates = lambda q, v: acceleration(mech, q, v)
     step = lambda state, _: (runge_kutta_step(rates, *state, h), None)
     return jax.lax.scan(step, (q, v), length=steps)[0]
@@ -53,6 +53,7 @@ def kinematics(mech, times, start):
     """Return q, v, a at all times: prediction, three Newton steps, v and a by `jnp.linalg.solve`, without checks."""
 
     def step(carry, t):
+        """Advance to time t; the carry is q, v, a and the time before."""
         q, v, a, before = carry
         h = t - before
         q = q + h * v + h**2 / 2 * a

@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-# Folder of the results.
+# Folder of the benchmarks and their results.
 FOLDER = Path(__file__).parent
 # Nanoseconds in a second.
 NS = 1e9
-# Shortest measurement in processor seconds: shorter calls are repeated within it.
+# Shortest time that is measured, in processor seconds: shorter calls are repeated within it.
 MIN_SECONDS = 0.02
-# Calls that take more processor seconds are measured once.
+# Calls that take more processor seconds are measured only once.
 LONG_SECONDS = 5.0
 
 
@@ -67,7 +67,7 @@ def cpu_seconds(call, repeats: int = 5) -> float:
 
 
 def compile_function(function, *args):
-    """Return the function compile_function for these arguments, and the seconds of tracing and compilation."""
+    """Return the function compiled for these arguments, and the seconds of tracing and compilation."""
     import jax
 
     begin = time.perf_counter()

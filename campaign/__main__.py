@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+# Folder of the repository.
 ROOT = Path(__file__).parents[1]
 # XLA's flag for fast compilation: most programs run for a second only.
 QUICK_COMPILATION = "--xla_backend_optimization_level=1"
@@ -46,7 +47,7 @@ def chosen_seed(given: int | None, folder: Path) -> int:
     return secrets.randbelow(10**9)
 
 
-# Distance of the first seeds of parallel processes.
+# Distance between the first seeds of parallel processes of a campaign.
 SEED_DISTANCE = 10**9
 
 
@@ -79,6 +80,7 @@ def repeat_finds(finds: list[dict]) -> list[dict]:
 
 
 def main() -> int:
+    """Run the command line: a campaign, or one round of each oracle; return 1 if there are finds, else 0."""
     began, args = time.monotonic(), arguments()
     os.environ["XLA_FLAGS"] = f"{QUICK_COMPILATION} {os.environ.get('XLA_FLAGS', '')}"
     import jax

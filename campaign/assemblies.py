@@ -12,16 +12,16 @@ import random_mechanisms as mechanisms
 from campaign.mechanisms import SPATIAL
 from campaign.oracle import Oracle
 
-# Guesses in a round (and samples of a batch).
+# Guesses in a round of the oracle of assemblies, the samples of its batch.
 LANES = 2048
-# Successive rounds with the same structure, so that its programs are compiled once.
+# Successive rounds that share a structure, so that its programs are compiled once.
 ROUNDS = 8
-# Mechanisms in a round, each with many guesses.
+# Mechanisms in a round of the oracle of assemblies, each with many guesses.
 MECHANISMS = 16
 # Largest change of a coordinate from an assembled configuration to a guess; bodies have lengths of about 1.
 MAX_GUESS_DISTANCE = 10.0
-# Step of the central differences, which are taken with this step and with half of it. If the two disagree, there is no
-# derivative to compare with.
+# Step of the central differences of assemblies, which are taken with it and with half of it. If the two disagree, there
+# is no derivative to compare with.
 STEP = 1e-5
 # Upper bound on gaps, relative to the mechanism's `own_length`, as `assemble` promises.
 MAX_GAP = 1e-8
@@ -45,6 +45,7 @@ def programs_of(seed: int):
     del seed
 
     def along(h, mech, change, guess, moved, t):
+        """Return q, status, Φ and Φ_q of the assembly with mechanism, guess and time changed by h."""
         at = jax.tree.map(lambda x, dx: x + h * dx if eqx.is_inexact_array(x) else x, mech, change)
         assembly = mbs.assemble(at, at.layout.retract(guess, h * moved), t + h)
         matrix = mbs.constraint_jacobian(at, assembly.q, t + h)
@@ -63,7 +64,7 @@ class RoughGuesses(Oracle):
     seconds = 45.0
 
     def question(self, seed):
-        """Return mechanisms and guesses, and the directions in which they change with h."""
+        """Return random mechanisms and guesses, and the directions in which they change with h."""
         rng, structure = np.random.default_rng((seed, 5)), structure_of(seed)
         drawn = [mechanisms.draw(rng, structure) for _ in range(MECHANISMS)]
         mech, q = jax.tree.map(np.asarray, mechanisms.stacked(drawn))
@@ -92,7 +93,7 @@ class RoughGuesses(Oracle):
         return found, derivative, (upper - lower) / (2 * STEP), (near - other) / STEP, between
 
     def judge(self, account, question, answer):
-        """Compare gaps with zero, derivatives with differences."""
+        """Record finds: statuses of 0 with a gap, and derivatives that differ from the differences."""
         (q, status, value, matrix), derivative, coarse, fine, between = answer
         _, mech, *_ = question
         account.count("guesses", len(status))

@@ -9,7 +9,7 @@ from jaxmbs import planar
 
 
 def _eccentric(b):
-    """Return the polar outline ρ(α) of a circle whose centre is at (e, 0)."""
+    """Return the polar outline ρ(α) of the circle of a design, whose centre is at (eccentricity, 0) on the cam."""
     e, r = b["eccentricity"], b["radius"]
     return planar.FunctionOutline(lambda alpha: e * jnp.cos(alpha) + jnp.sqrt(r**2 - (e * jnp.sin(alpha)) ** 2))
 
@@ -44,6 +44,7 @@ class Cam(ClosedForm):
     seconds = 30.0
 
     def designs(self, rng, count):
+        """Return random radii and eccentricities of cams, radii of rollers, and places of the guide."""
         radius = rng.uniform(0.5, 2.0, count)
         return {
             "radius": radius,
@@ -53,32 +54,41 @@ class Cam(ClosedForm):
         }
 
     def margin(self, b, low, high):
+        """Return margins of 1 with the error 0: these followers can always be assembled."""
         return np.ones_like(low), 0.0
 
 
 class FlatFollower(Cam):
+    """A cam with a flat follower, whose lift is R + e sin θ."""
+
     name = "cam with a flat follower"
     about = "lift R + e sin θ"
 
     def mechanism(self, b):
+        """Return the mechanism of a design, driven by the angle of the cam."""
         return _machine(planar.CamFlatFollower("cam", "follower", (0, 0), (0, 0), _eccentric(b)), b["guide"])
 
     def formula(self, b, angle, floor):
+        """Return q by the closed form."""
         centre = jnp.stack([b["eccentricity"], 0 * angle])
         lift = b["radius"] + b["eccentricity"] * jnp.sin(angle)
         return _coordinates(angle, b["guide"], lift, _contact_angle(centre, jnp.pi / 2, b["radius"], angle))
 
 
 class RollerFollower(Cam):
+    """A cam with a roller, whose lift is e sin θ + √((R + r)² − (e cos θ − x)²)."""
+
     name = "cam with a roller"
     about = "lift e sin θ + √((R + r)² − (e cos θ − x)²)"
 
     def mechanism(self, b):
+        """Return the mechanism of a design, driven by the angle of the cam."""
         roller = planar.FunctionOutline(b["roller"])
         touch = planar.CamFollower("cam", "follower", (0, 0), (0, 0), _eccentric(b), roller)
         return _machine(touch, b["guide"])
 
     def formula(self, b, angle, floor):
+        """Return q by the closed form."""
         centre = jnp.stack([b["eccentricity"], 0 * angle])
         beside = b["eccentricity"] * jnp.cos(angle) - b["guide"]
         up = jnp.sqrt((b["radius"] + b["roller"]) ** 2 - beside**2)

@@ -11,14 +11,13 @@ import numpy as np
 import jaxmbs as mbs
 from campaign.oracle import Account, Oracle
 
-# Angles of a motion.
+# Number of angles of a motion in a closed-form oracle.
 STEPS = 37
-# Rounding error of float64.
+# Rounding error of float64, the distance from 1 to the next number.
 EPS = float(np.finfo(float).eps)
-# Numbers whose bound is larger than this part of their size are not judged.
+# Numbers whose bound is larger than this part of their size are not compared with the closed form.
 MAX_RELATIVE_BOUND = 1e-5
-# Margins below this are not judged: a design that just assembles may be taken for one that does not. Relative to its
-# size squared.
+# Statuses of designs with a smaller margin of assembly, divided by the size of the design squared, are not judged.
 MARGIN_TOLERANCE = 1e-9
 
 
@@ -50,7 +49,7 @@ class ClosedForm(Oracle):
 
     @abc.abstractmethod
     def margin(self, b, low, high):
-        """Return the margin of assembly (count, times), and its error.
+        """Return the margin of assembly (count, times) over angles from `low` to `high`, and its error.
 
         The margin is positive if the mechanism can be closed at all angles of [low, high], and negative if not; it is
         relative to the size of the design squared.
@@ -61,19 +60,22 @@ class ClosedForm(Oracle):
         return self.formula(b, angle, 0.0)
 
     def quantities(self, b, q, v, a):
-        """Return the compared quantities of a motion, their rates and accelerations."""
+        """Return the compared quantities of a motion, their rates and accelerations, from q, v and a."""
         return q, v, a
 
     def question(self, seed):
+        """Return designs with their branches, and the angles of a turn from a random start, in a random sense."""
         rng = np.random.default_rng(seed)
         b = self.designs(rng, self.lanes) | {"branch": rng.choice([-1.0, 1.0], self.lanes)}
         start, sense = rng.uniform(0, 2 * np.pi, self.lanes), rng.choice([-1.0, 1.0], self.lanes)
         return b, start[:, None] + sense[:, None] * np.linspace(0, 2 * np.pi, STEPS)
 
     def answer(self, question):
+        """Return compared quantities, rates, accelerations and statuses of jaxmbs."""
         return jax.tree.map(np.asarray, _run(self, *question))
 
     def judge(self, account: Account, question, answer):
+        """Compare positions, rates and accelerations with the closed form, and statuses with the margin."""
         b, angles = question
         q, v, a, status = answer
         low, high = (f(angles[:, :1], angles) for f in (np.minimum, np.maximum))
@@ -99,7 +101,7 @@ class ClosedForm(Oracle):
             account.within(name, gap, 0.0, bound, scale, bound < MAX_RELATIVE_BOUND * scale)
 
     def size(self, b):
-        """Return the size of each design, a length."""
+        """Return the size of each design, a length by which margins and lengths are scaled."""
         return sum(np.abs(x) for name, x in b.items() if name != "branch")
 
     def names(self):
@@ -113,6 +115,7 @@ def _run(oracle: ClosedForm, b, angles):
     """Return compared quantities, rates, accelerations and statuses of `mbs.kinematics`, (designs, angles, …)."""
 
     def one(b, angles):
+        """Return compared quantities, rates, accelerations and statuses of one design at all angles."""
         motion = mbs.kinematics(oracle.mechanism(b), angles, oracle.formula(b, angles[0], 1e-4))
         quantities = lambda *state: oracle.quantities(b, *state)
         return *jax.vmap(quantities)(motion.q, motion.v, motion.a), motion.status
@@ -125,6 +128,7 @@ def _evaluate(oracle: ClosedForm, b, angles):
     """Return q, v and a by the formula, and their changes for relative changes of all inputs by 1."""
 
     def motion(logs, b, angle):
+        """Return q, v and a by the formula, with each input x changed to x (1 + its entry in `logs`)."""
         changed = {name: x if name == "branch" else x * (1 + logs[name]) for name, x in b.items()}
         q = lambda angle: oracle.values(changed, angle)
         v = lambda angle: jax.jvp(q, (angle,), (jnp.ones_like(angle),))[1]
@@ -132,6 +136,7 @@ def _evaluate(oracle: ClosedForm, b, angles):
         return q(at), *jax.jvp(v, (at,), (jnp.ones_like(at),))
 
     def one(b, angle):
+        """Return q, v and a by the formula, and the sums of absolute slopes by the relative change of each input."""
         zero = {name: jnp.zeros(()) for name in (*b, "angle") if name != "branch"}
         slopes = jax.jacfwd(motion)(zero, b, angle)
         sizes = [sum(jnp.abs(slope) for slope in jax.tree.leaves(each)) for each in slopes]

@@ -14,13 +14,13 @@ from campaign.oracle import Oracle
 from campaign.schedule import Hangs, alarm
 from jaxmbs.cli import main
 
-# Folder of the models that commands read.
+# Folder of the models that the commands of the campaign read.
 MODELS = Path(__file__).parents[1] / "examples" / "models"
-# Longest processor time of a command in seconds.
+# A command that takes more processor time than this, in seconds, is a find.
 MAX_COMMAND_SECONDS = 120
-# Commands in a round.
+# Number of commands that a round tries.
 BATCH = 15
-# Commands before they are mutilated.
+# Valid commands, which are then mutilated.
 VALID_COMMANDS = (
     ("check", "slider_crank.json", "--until", "0.3", "--times", "3"),
     ("kinematics", "slider_crank.json", "--until", "0.5", "--times", "6", "--output", "motion.csv"),
@@ -35,7 +35,7 @@ VALID_COMMANDS = (
     ("animate", "slider_crank.json", "film.avi"),
     ("testspeed", "double_pendulum.json", "--batch", "0"),
 )
-# Words that are inserted.
+# Words that are inserted into commands or replace others.
 WORDS = (
     "", "-", "--", "-1", "0", "nan", "inf", "1e999", "ä", "--json", "--float32", "--until", "--times", "--output", "--help",
     "--version", "--ignore", "--unknown", "nothing.json", "slider_crank.json", "path.csv", "copy.urdf", "copy.xml",
@@ -44,11 +44,14 @@ WORDS = (
 
 
 class Commands(Oracle):
+    """Mutilated command lines end with an exit code and one line of complaint, never with a traceback or a hang."""
+
     name = "mutilated commands"
     about = "exit code 0, 1 or 2, with one line of complaint where it is not 0: no traceback, no hang"
     seconds = 25.0
 
     def question(self, seed):
+        """Return valid commands with some words changed, for the round with this seed."""
         rng = np.random.default_rng(seed)
         return [
             _mutilated_words(rng, list(VALID_COMMANDS[int(rng.integers(len(VALID_COMMANDS)))])) for _ in range(BATCH)
@@ -71,6 +74,7 @@ class Commands(Oracle):
         return answers
 
     def judge(self, account, question, answer):
+        """Count the commands and record a find for each outcome with a fault."""
         for words, outcome in zip(question, answer, strict=True):
             account.count("commands", 1)
             account.comparisons += 1

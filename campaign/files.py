@@ -17,11 +17,12 @@ import robots
 from campaign.oracle import Oracle
 from campaign.schedule import Hangs, alarm
 
-# Longest processor time to read a file in seconds. It takes milliseconds, or seconds if a program is compiled.
+# A file that takes more processor time to read than this, in seconds, is a find. It takes milliseconds, or seconds if a
+# program is compiled.
 MAX_READ_SECONDS = 60
-# Files in a round.
+# Files in a round of mutilated files.
 BATCH = 150
-# A valid file, with a revolute and a prismatic joint.
+# Text of a valid URDF file, with a revolute and a prismatic joint.
 URDF = f"""<robot name="arm"><link name="base"/>
 <link name="upper">{robots._inertial(1, (0, 0, 0.5), (0.1, 0.1, 0.01))}</link>
 <link name="fore">{robots._inertial(2, (0.3, 0, 0), (0.01, 0.2, 0.2))}</link>
@@ -30,17 +31,21 @@ URDF = f"""<robot name="arm"><link name="base"/>
 
 
 class RoundTrip(Oracle):
+    """A random model, written and read as JSON, is the same to the bit."""
+
     name = "files there and back"
     about = "a random model, written and read as JSON, is the same to the bit"
     seconds = 10.0
 
     def question(self, seed):
+        """Return a random mechanism, its q, and random v."""
         rng, dimension = np.random.default_rng(seed), 2 + seed % 2
         build = mechanisms.random_tree if rng.random() < 0.5 else mechanisms.random_closed
         mech, q = build(rng, int(rng.integers(3, 5)), dimension=dimension)
         return mech, q, rng.normal(size=mech.layout.m)
 
     def answer(self, question):
+        """Return mechanism, guess and velocities read from a file, its text, and the text of what was read."""
         mech, q, v = question
         with tempfile.TemporaryDirectory() as folder:
             path = mbs.save(mech, Path(folder) / "model.json", guess=q, velocities=v, name="random")
@@ -48,6 +53,7 @@ class RoundTrip(Oracle):
             return model.mechanism, model.guess, model.velocity, text, mbs.save(model, path).read_text()
 
     def judge(self, account, question, answer):
+        """Record finds for numbers that differ from those written, and for texts of the two files that differ."""
         *found, text, again = answer
         account.count("files", 2)
         for name, one, other in zip(("mechanism", "guess", "velocities"), found, question, strict=True):
@@ -62,7 +68,7 @@ class RoundTrip(Oracle):
 
 
 def damage_bytes(rng, text: str) -> bytes:
-    """Change, delete or repeat a few bytes."""
+    """Return a text as bytes of which a few are changed, deleted or repeated."""
     data = bytearray(text.encode())
     for _ in range(int(rng.integers(1, 4))):
         k = int(rng.integers(len(data)))
@@ -81,11 +87,11 @@ def damage_bytes(rng, text: str) -> bytes:
 
 
 def cut_off(rng, text: str) -> bytes:
-    """Cut off the end of the file."""
+    """Return a text as bytes without its end."""
     return text.encode()[: int(rng.integers(len(text)))]
 
 
-# Values that replace others in JSON.
+# Values that replace others in mutilated JSON.
 STRANGE_VALUES = (
     None, True, -1, 0, 1e300, -1e-300, 5e-324, 10**30, "", "ground", "NaN", "a b",
     [], {}, [[]], [1, 2, 3], [1e308] * 3, {"": 0},
@@ -93,7 +99,7 @@ STRANGE_VALUES = (
 
 
 def damage_values(rng, text: str) -> bytes:
-    """Change, delete, rename or copy some values of a JSON document."""
+    """Return a JSON text with some values changed, deleted, renamed or copied."""
     document = json.loads(text)
     for _ in range(int(rng.integers(1, 4))):
         places = list(_holders_and_keys(document))
@@ -125,17 +131,17 @@ def _holders_and_keys(value):
             yield from _holders_and_keys(value[key])
 
 
-# Values that replace others in XML.
+# Values that replace those of attributes in mutilated XML.
 WORDS = (
     "", "nan", "inf", "1e999", "-1", "0", "1 2", "1 2 3 4 5", "abc", "world", "revolute", "ball", "free", "true", "\u00e9",
     "&#0;", "1e308 1e308 1e308",
 )  # fmt: skip
-# Words that replace others between the attributes of XML.
+# Texts that replace words between the attributes in mutilated XML.
 XML_FRAGMENTS = ("", "x=", "name=", "pos=", "<body>", "</body>", "<joint/>", "<geom/>")
 
 
 def damage_attributes(rng, text: str) -> bytes:
-    """Replace some attributes of XML, or words between them."""
+    """Return an XML text with some values of attributes, or words between them, replaced."""
     for _ in range(int(rng.integers(1, 4))):
         # Parts with an odd index stand between quotes.
         parts = text.split('"')
@@ -152,7 +158,7 @@ def damage_attributes(rng, text: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def sources() -> dict[str, tuple[str, ...]]:
-    """Return valid files by suffix."""
+    """Return the texts of valid files by suffix."""
     rng = np.random.default_rng(0)
     texts = []
     with tempfile.TemporaryDirectory() as folder:
@@ -163,7 +169,7 @@ def sources() -> dict[str, tuple[str, ...]]:
 
 
 class Mutilated(Oracle):
-    """Files of one format."""
+    """Mutilated files of one format: each is read, or refused by a `ModelError` in one line."""
 
     about = "a damaged file is read, or refused by a ModelError in one line: no other error, no hang, no crash"
     seconds = 10.0
@@ -172,6 +178,7 @@ class Mutilated(Oracle):
     damages: ClassVar[tuple]
 
     def question(self, seed):
+        """Return damaged files as bytes."""
         rng = np.random.default_rng(seed)
         texts = sources()[self.suffix]
         any_of = lambda choices: choices[int(rng.integers(len(choices)))]
@@ -189,6 +196,7 @@ class Mutilated(Oracle):
         return answers
 
     def judge(self, account, question, answer):
+        """Record a find for each error that is not a `ModelError` with a message of one line."""
         for content, error in zip(question, answer, strict=True):
             account.count("files", 1)
             account.comparisons += 1
@@ -200,7 +208,7 @@ class Mutilated(Oracle):
 
 
 def _read(path: Path):
-    """Return the error of reading a file, or None."""
+    """Return the error of reading a file, or None if it is read."""
     try:
         with alarm(MAX_READ_SECONDS):
             mbs.load(path)
@@ -210,18 +218,24 @@ def _read(path: Path):
 
 
 class MutilatedJson(Mutilated):
+    """Mutilated files in the JSON format of jaxmbs."""
+
     name = "mutilated JSON"
     suffix = ".json"
     damages = (damage_bytes, cut_off, damage_values, damage_values)
 
 
 class MutilatedMjcf(Mutilated):
+    """Mutilated MJCF files."""
+
     name = "mutilated MJCF"
     suffix = ".xml"
     damages = (damage_bytes, cut_off, damage_attributes)
 
 
 class MutilatedUrdf(Mutilated):
+    """Mutilated URDF files."""
+
     name = "mutilated URDF"
     suffix = ".urdf"
     damages = (damage_bytes, cut_off, damage_attributes)

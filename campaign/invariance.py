@@ -20,14 +20,16 @@ class Repetition(Oracle):
     compiles_once = False
 
     def question(self, seed):
+        """Return the mechanisms of a round with their reference motion, and a generator of random numbers."""
         made, ref = reference_of(seed)
         return made, ref, np.random.default_rng((seed, 3))
 
 
 def map_ground_fields(mech, move):
-    """Replace the numbers of a mechanism that are fixed to the ground by move(kind of the field, value)."""
+    """Return a mechanism whose numbers that are fixed to the ground are replaced by move(kind of the field, value)."""
 
     def change(element, name, value):
+        """Return the value of a field of an element, moved if it is fixed to the ground."""
         kind = type(element).__name__
         if ENDS.get(name) and getattr(element, ENDS[name], None) == GROUND:
             return move(name.split("_")[0], value)
@@ -41,20 +43,25 @@ def map_ground_fields(mech, move):
 
 
 class Moved(Repetition):
+    """The motion of a batch whose ground points are elsewhere and whose ground directions are turned."""
+
     name = "moved and turned"
     about = "all points of the ground elsewhere, all its directions turned"
 
     def question(self, seed):
+        """Return mechanisms, their reference motion, and a random displacement of everything."""
         made, ref, rng = super().question(seed)
         place = (placed_in_plane if made.structure.dimension == 2 else placed_in_space)(rng)
         return made, ref, place
 
     def answer(self, question):
+        """Return the motion of the displaced mechanisms."""
         made, ref, place = question
         mech, q, v = ref.batch
         turn = lambda x: np.einsum("ij,...j->...i", place.a, x)
 
         def move(kind, value):
+            """Return a point, an axis or a frame (`kind`) of the ground after the displacement."""
             if kind == "frame":
                 return np.einsum("ij,...jk->...ik", place.a, value)
             return turn(value) + (place.r if kind == "point" else 0)
@@ -62,6 +69,7 @@ class Moved(Repetition):
         return made.run((map_ground_fields(mech, move), *_move_bodies(made, place, q, v, turn)), (0.0, ref.end))
 
     def judge(self, account, question, answer):
+        """Compare the motion with the reference, displaced in the same way."""
         made, ref, place = question
         account.count("steps", question[0].steps())
         turn = lambda x: np.einsum("ij,...j->...i", place.a, x)
@@ -90,14 +98,14 @@ def _move_bodies(made, place, q, v, turn):
 
 _product = jax.jit(mbs.rotation.product)
 
-# Powers of length, mass and time in the units of fields.
+# Powers of length, mass and time in the unit of a field of an element.
 UNIT_POWERS = {
     "point": (1, 0, 0), "com": (1, 0, 0), "distance": (1, 0, 0), "offset": (1, 0, 0), "pitch": (1, 0, 0),
     "radius": (1, 0, 0),
     "free_length": (1, 0, 0), "mass": (0, 1, 0), "inertia": (2, 1, 0), "acceleration": (1, 0, -2),
     "velocity": (1, 0, -1), "viscous": (0, 1, -1),
 }  # fmt: skip
-# Joints whose coordinate is a length.
+# Joints whose coordinate is a length, not an angle.
 SLIDING_JOINTS = ("Translational", "Prismatic")
 
 
@@ -135,15 +143,17 @@ class Units(Repetition):
     about = "masses and times in units larger by powers of two: the same bits; lengths: the same to rounding"
 
     def question(self, seed):
+        """Return mechanisms, their reference motion, and factors of the units of mass, time and length."""
         made, ref, rng = super().question(seed)
         return made, ref, 2.0 ** rng.integers(-3, 4, 2), 2.0 ** (2 * rng.integers(-2, 3))
 
     def answer(self, question):
+        """Return the motions with masses and times, and with lengths, in other units."""
         made, ref, (mass, time), length = question
         return [self._run(made, ref, *scales) for scales in ((1.0, mass, time), (length, 1.0, 1.0))]
 
     def _run(self, made, ref, *scales):
-        """Run the motion in units scaled by factors of length, mass and time; return it in the first units."""
+        """Return the motion in units scaled by factors of length, mass and time, converted to the first units."""
         mech, q, v = ref.batch
         size = lambda powers: np.prod([scale**p for scale, p in zip(scales, powers, strict=True)])
         change = lambda element, name, value: (
@@ -156,6 +166,7 @@ class Units(Repetition):
         return dataclasses.replace(state, q=state.q / of_q, v=state.v / of_v * time)
 
     def judge(self, account, question, answer):
+        """Check that other units of mass and time change no bit, and those of length only roundings."""
         made, ref, *_ = question
         exact, rounded = answer
         account.count("steps", question[0].steps())
@@ -172,17 +183,21 @@ def length_masks(made):
 
 
 class Permuted(Repetition):
+    """The motion of a batch whose bodies and joints are declared in another order."""
+
     name = "bodies in another order"
     about = "bodies and joints declared in another order"
     seconds = 60.0
 
     def question(self, seed):
+        """Return mechanisms, their reference motion, and orders of bodies and joints."""
         made, ref, _ = super().question(seed)
         # One order for each structure, so that its program is compiled once.
         rng = np.random.default_rng(len(made.structure.joints))
         return made, ref, rng.permutation(len(made.structure.bodies)), rng.permutation(len(made.structure.joints))
 
     def answer(self, question):
+        """Return the motion of the reordered mechanisms, with its bodies in the first order."""
         made, ref, bodies, joints = question
         mech, q, v = ref.batch
         order = lambda named, places: {list(named)[k]: list(named.values())[k] for k in places}
@@ -195,6 +210,7 @@ class Permuted(Repetition):
         return dataclasses.replace(state, q=_reorder_bodies(state.q, back), v=_reorder_bodies(state.v, back))
 
     def judge(self, account, question, answer):
+        """Compare the motion with the reference."""
         made, ref, *_ = question
         account.count("steps", question[0].steps())
         good = ref.good & (answer.status == 0)[:, None]
@@ -207,18 +223,23 @@ def _reorder_bodies(x, bodies):
 
 
 class Batches(Repetition):
+    """A sample alone moves as among others, to the bit."""
+
     name = "batch of one"
     about = "a sample alone is what it is among others, to the bit"
 
     def question(self, seed):
+        """Return mechanisms, their reference motion, and the number of a sample."""
         made, ref, rng = super().question(seed)
         return made, ref, int(rng.integers(LANES))
 
     def answer(self, question):
+        """Return the motion of this sample alone."""
         made, ref, k = question
         return made.run(jax.tree.map(lambda x: x[k : k + 1], ref.batch), (0.0, ref.end), key="one")
 
     def judge(self, account, question, answer):
+        """Check that the motion of this sample is the same to the bit."""
         _, ref, k = question
         account.count("steps", question[0].steps())
         # The batch of one is compiled separately, but by a program, which fixes all roundings.
@@ -227,14 +248,18 @@ class Batches(Repetition):
 
 
 class Neighbours(Repetition):
+    """Samples with NaN, infinities or open loops leave the motions of the others the same, to the bit."""
+
     name = "poisoned neighbours"
     about = "samples with NaN, infinities, or loops that cannot be closed leave the others the same, to the bit"
 
     def question(self, seed):
+        """Return mechanisms, their reference motion, and the defect of each sample, "" for none."""
         made, ref, rng = super().question(seed)
         return made, ref, rng.choice(["nan", "inf", "huge", "apart", "start", ""], LANES, p=[0.1] * 5 + [0.5]), rng
 
     def answer(self, question):
+        """Return the motion of the batch with these defects."""
         made, ref, poisons, rng = question
         mech, q, v = jax.tree.map(np.array, ref.batch)
         leaves, tree = jax.tree.flatten(mech)
@@ -250,6 +275,7 @@ class Neighbours(Repetition):
         return made.run((jax.tree.unflatten(tree, leaves), q, v), (0.0, ref.end))
 
     def judge(self, account, question, answer):
+        """Check that samples without a defect move as before, to the bit, and that those with NaN or ∞ report it."""
         _, ref, poisons, _ = question
         account.count("steps", question[0].steps())
         healthy = poisons == ""

@@ -13,31 +13,36 @@ from linkages import four_bar, slider_crank
 
 
 def _root(x, floor):
-    """Return √max(x, floor)."""
+    """Return √max(x, floor), so that the root of a negative radicand is that of `floor`."""
     return jnp.sqrt(jnp.maximum(x, floor) if floor else x)
 
 
 def _unit(angle):
-    """Return the unit vector at an angle."""
+    """Return the unit vector (2,) at an angle."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def _pose(r, angle):
-    """Return a pose as an array (3,)."""
+    """Return the planar pose of a place r (2,) and an angle as an array (3,)."""
     return jnp.append(r, angle)
 
 
 class FourBar(ClosedForm):
+    """A four-bar: coupler and rocker are sides of a triangle, two circles meet."""
+
     name = "four-bar"
     about = "two circles meet"
 
     def designs(self, rng, count):
+        """Return random lengths of the four bars."""
         return dict(zip(("crank", "coupler", "rocker", "ground"), rng.uniform(0.2, 3.0, (4, count)), strict=True))
 
     def mechanism(self, b):
+        """Return the mechanism of a design."""
         return four_bar(b)
 
     def formula(self, b, angle, floor):
+        """Return q by the intersection of two circles."""
         a, c = b["crank"] * _unit(angle), jnp.stack([b["ground"], 0 * b["ground"]])
         d = c - a
         length = jnp.sqrt(d @ d)
@@ -50,6 +55,7 @@ class FourBar(ClosedForm):
         return jnp.concatenate([_pose(*bar) for bar in bars])
 
     def margin(self, b, low, high):
+        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and its error."""
         a, rod, c, d = (b[name][:, None] for name in ("crank", "coupler", "rocker", "ground"))
         smallest, largest = extremes_of_cosine(low, high)
         closest, widest = (a**2 + d**2 - 2 * a * d * x for x in (largest, smallest))
@@ -59,17 +65,22 @@ class FourBar(ClosedForm):
 
 
 class SliderCrank(ClosedForm):
+    """A slider-crank: the rod reaches from a circle to a line."""
+
     name = "slider-crank"
     about = "a rod from a circle to a line"
 
     def designs(self, rng, count):
+        """Return random lengths of crank and rod, and offsets of the line."""
         crank, rod = rng.uniform(0.2, 3.0, (2, count))
         return {"crank": crank, "rod": rod, "offset": rng.uniform(-1.0, 1.0, count)}
 
     def mechanism(self, b):
+        """Return the mechanism of a design."""
         return slider_crank(b)
 
     def formula(self, b, angle, floor):
+        """Return q by the intersection of a circle and a line."""
         a = b["crank"] * _unit(angle)
         up = b["offset"] - a[1]
         along = b["branch"] * _root(b["rod"] ** 2 - up**2, floor)
@@ -79,6 +90,7 @@ class SliderCrank(ClosedForm):
         )
 
     def margin(self, b, low, high):
+        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and its error."""
         smallest, largest = extremes_of_cosine(low - np.pi / 2, high - np.pi / 2)
         ends = [b["offset"][:, None] - b["crank"][:, None] * x for x in (smallest, largest)]
         farthest = np.maximum(*map(np.abs, ends))
@@ -86,7 +98,7 @@ class SliderCrank(ClosedForm):
 
 
 def _slotted_mechanism(b, offset):
-    """Return a crank whose pin runs in the slot of a rocker, which misses the pivot of the rocker by an offset."""
+    """Return a crank whose pin runs in the slot of a rocker, which misses the rocker's pivot by `offset`."""
     return mbs.Mechanism(
         {"crank": planar.Body(), "rocker": planar.Body()},
         {
@@ -99,17 +111,22 @@ def _slotted_mechanism(b, offset):
 
 
 class InvertedSliderCrank(ClosedForm):
+    """An inverted slider-crank: the slot of the rocker is a tangent from the crank pin to a circle."""
+
     name = "inverted slider-crank"
     about = "a tangent from a point to a circle"
 
     def designs(self, rng, count):
+        """Return random lengths of crank and ground, and offsets of the slot from the rocker's pivot."""
         crank, ground = rng.uniform(0.2, 3.0, (2, count))
         return {"crank": crank, "ground": ground, "offset": rng.uniform(-0.8, 0.8, count)}
 
     def mechanism(self, b):
+        """Return the mechanism of a design."""
         return _slotted_mechanism(b, b["offset"])
 
     def formula(self, b, angle, floor):
+        """Return q by the tangent."""
         c = jnp.stack([b["ground"], 0 * b["ground"]])
         w = b["crank"] * _unit(angle) - c
         along = b["branch"] * _root(w @ w - b["offset"] ** 2, floor)
@@ -117,6 +134,7 @@ class InvertedSliderCrank(ClosedForm):
         return jnp.concatenate([_pose(0 * c, angle), _pose(c, turned)])
 
     def margin(self, b, low, high):
+        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and its error."""
         _, largest = extremes_of_cosine(low, high)
         a, d, e = (b[name][:, None] for name in ("crank", "ground", "offset"))
         return (a**2 + d**2 - 2 * a * d * largest - e**2) / self.size(b)[:, None] ** 2, MARGIN_TOLERANCE
@@ -129,11 +147,13 @@ class SlottedWheel(ClosedForm):
     about = "an angle seen from a point"
 
     def designs(self, rng, count):
+        """Return random distances of the shafts, and cranks for wheels with 2.5 to 12 slots."""
         slots = rng.uniform(2.5, 12.0, count)
         ground = rng.uniform(0.5, 3.0, count)
         return {"ground": ground, "crank": ground * np.sin(np.pi / slots)}
 
     def mechanism(self, b):
+        """Return the mechanism of a design while its pin is in a slot."""
         block = planar.Revolute("crank", "block", (b["crank"], 0), (0, 0))
         guide = planar.Translational("wheel", "block", (0, 0), (0, 0), (-1, 0), (1, 0))
         return mbs.Mechanism(
@@ -148,15 +168,18 @@ class SlottedWheel(ClosedForm):
         )
 
     def formula(self, b, angle, floor):
+        """Return q by the angle under which the wheel's shaft sees the pin."""
         a = b["crank"] * _unit(angle)
         wheel = jnp.arctan2(-a[1], b["ground"] - a[0])
         c = jnp.stack([b["ground"], 0 * b["ground"]])
         return jnp.concatenate([_pose(0 * a, angle), _pose(c, wheel), _pose(a, wheel)])
 
     def margin(self, b, low, high):
+        """Return margins of 1 with the error 0: the mechanism can always be assembled."""
         return np.ones_like(low), 0.0
 
     def question(self, seed):
+        """Return designs, and for each the angles of the crank from entering the slot to leaving it."""
         b, angles = super().question(seed)
         # Into the slot and out on the other side. The shaft of the crank is on the left of that of the wheel.
         widest = np.arccos(b["crank"] / b["ground"])[:, None]
@@ -172,6 +195,7 @@ class SpatialFourBar(ClosedForm):
     NUMBERS = ("crank", "rocker", "rod", "x", "y", "z", "tilt", "swing")
 
     def designs(self, rng, count):
+        """Return eight random lengths, places and angles of each linkage, named by `NUMBERS`."""
         low, high = (0.2, 0.5, 1.0, 0.5, -1.0, -1.0, 0.3, 0.2), (1.5, 2.0, 3.0, 2.0, 1.0, 1.0, 2.8, 2.8)
         return dict(zip(self.NUMBERS, rng.uniform(low, high, (count, 8)).T, strict=True))
 
@@ -185,6 +209,7 @@ class SpatialFourBar(ClosedForm):
         return jnp.stack([b["x"], b["y"], b["z"]]), axes.T
 
     def mechanism(self, b):
+        """Return the mechanism of a design."""
         pivot, axes = self._rocker(b)
         zero, same = jnp.zeros(3), {"frame_i": jnp.eye(3), "frame_j": jnp.eye(3)}
         tip = lambda length: jnp.stack([length, 0 * length, 0 * length])
@@ -213,23 +238,28 @@ class SpatialFourBar(ClosedForm):
         return jnp.arctan2(y * k + x * across, x * k - y * across)
 
     def formula(self, b, angle, floor):
+        """Return q by the angle of the rocker."""
         pivot, axes = self._rocker(b)
         turned = mbs.rotation.product(mbs.rotation.from_matrix(axes), _about_z(self._rocker_angle(b, angle, floor)))
         return jnp.concatenate([jnp.zeros(3), _about_z(angle), pivot, turned])
 
     def values(self, b, angle):
+        """Return the angles of crank and rocker by the closed form."""
         return jnp.stack([angle, self._rocker_angle(b, angle, 0.0)])
 
     def quantities(self, b, q, v, a):
+        """Return the angles of crank and rocker in a motion, their rates and accelerations."""
         own = mbs.rotation.from_matrix(self._rocker(b)[1])
         turns = q[3:7], mbs.rotation.product(mbs.rotation.inverse(own), q[10:14])
         angles = jnp.stack([2 * jnp.arctan2(p[3], p[0]) for p in turns])
         return angles, v[jnp.array([5, 11])], a[jnp.array([5, 11])]
 
     def names(self):
+        """Return the names of the compared quantities: two angles."""
         return "crank", "rocker"
 
     def margin(self, b, low, high):
+        """Return the least A² + B² − K² between angles `low` and `high` in units of the size, and its error."""
         ends = np.where(low[:, -1:] < low[:, :1], low, high)
         fine = np.linspace(ends[:, 0], ends[:, -1], (ends.shape[1] - 1) * SUBDIVISIONS + 1, axis=1)
         x, y, k = (np.asarray(part) for part in _equations(self, b, fine))
@@ -240,10 +270,11 @@ class SpatialFourBar(ClosedForm):
         return np.minimum.accumulate(inside, axis=1)[:, ::SUBDIVISIONS] / size, dip / size + MARGIN_TOLERANCE
 
     def size(self, b):
+        """Return the sum of the lengths of crank, rocker and rod."""
         return b["crank"] + b["rocker"] + b["rod"]
 
 
-# Subdivisions between two angles at which the margin is evaluated.
+# Parts of the step between two angles of the crank at whose ends the margin of assembly is evaluated.
 SUBDIVISIONS = 8
 
 

@@ -2,6 +2,7 @@
 
 from campaign import assemblies, cams, commands, files, invariance, linkages, motions, precision, rings
 
+# All oracles of the campaign, in the order of its table.
 ORACLES = (
     linkages.FourBar(),
     linkages.SliderCrank(),

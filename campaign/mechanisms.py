@@ -10,22 +10,22 @@ import numpy as np
 import jaxmbs as mbs
 import random_mechanisms as mechanisms
 
-# Steps of a motion of any length, the default of `simulate`.
+# Steps of a motion, whatever its length: the default of `simulate`.
 STEPS = 4000
-# Samples in a round.
+# Samples in a batch of random mechanisms.
 LANES = 24
-# Successive rounds with the same structure, so that its programs are compiled once.
+# Successive rounds that share a structure, so that its programs are compiled once.
 ROUNDS = 8
-# Formulations that are compared with body poses.
+# Formulations whose motions are compared with those in body poses.
 FORMULATIONS = (mbs.JointCoordinates(), mbs.Natural(), mbs.Kane())
-# Rounding errors of a step, for the bound on a motion.
+# Rounding errors that a step is assumed to make, for the bound on a motion.
 ROUNDINGS = 10
 # Exponent of joint stops. With the usual 1.5 the error is of order h^2.5 and depends on the place within a step at which
 # the stop is met, so the difference between two steps is no bound.
 STOP_EXPONENT = 3.0
-# Joints of random mechanisms in space.
+# Joints of the random mechanisms in space.
 SPATIAL = ("Revolute", "Prismatic", "Cylindrical", "Universal", "Spherical", "Planar", "Screw", "ConstantVelocity")
-# Field that names the body of a point, axis or frame.
+# For each field with a point, axis or frame of an element, the field with the name of its body.
 ENDS = {"point_i": "i", "axis_i": "i", "frame_i": "i", "point_j": "j", "axis_j": "j", "frame_j": "j"}
 
 
@@ -45,7 +45,7 @@ class BatchState:
 
     @property
     def x(self):
-        """Configuration and velocities."""
+        """q and v of all samples side by side, (samples, n + m)."""
         return np.concatenate([self.q, self.v], axis=1)
 
 
@@ -78,7 +78,7 @@ class Bench:
         return mech, q, rng.normal(size=(LANES, mech.layout.m)), float(rng.uniform(0.2, 0.6))
 
     def _draw(self, rng):
-        """Return a random mechanism of the structure, and its q."""
+        """Return a random mechanism of the structure, and its assembled q."""
         mech, q = mechanisms.draw(rng, self.structure)
         extras = {name: make(rng) for name, make in self.extras.items()}
         return mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, {**mech.forces, **extras}), q
@@ -94,13 +94,13 @@ class Bench:
         return dataclasses.replace(last, start=start)
 
     def steps(self) -> int:
-        """Return the number of steps since the last call."""
+        """Return the number of steps simulated since the last call, and count from 0 again."""
         taken, self._steps = self._steps, 0
         return taken
 
     @cached_property
     def mech(self):
-        """A mechanism of the structure."""
+        """A mechanism of the structure, for its layout."""
         return self._draw(np.random.default_rng(0))[0]
 
 
@@ -108,6 +108,7 @@ def end(formulation=None, change=None):
     """Return the function (mech, q, v, times) ↦ q, v, energies and status of a motion at all times."""
 
     def run(mech, q, v, times):
+        """Return q, v, kinetic and potential energy, and status of a motion at all times."""
         mech = mech if change is None else change(mech)
         motion = mbs.simulate(mech, times, q, v, formulation=formulation)
         energy = motion.energy
@@ -141,14 +142,15 @@ def _joint_forces(rng, structure) -> dict:
 
 @lru_cache(maxsize=3)
 def bench_of(seed: int, floating: bool = False) -> Bench:
-    """Return the bench of a round."""
+    """Return the bench of the structure of a round; `floating` for a structure without joints to the ground."""
     return Bench(seed // ROUNDS, floating)
 
 
 def map_numbers(mech, change):
-    """Replace every number of a mechanism by change(element, name of the field, value)."""
+    """Return a mechanism in which every number is replaced by change(element, name of the field, value)."""
 
     def of_element(element):
+        """Return an element with the changed numbers."""
         fields = [f for f in element.__dataclass_fields__ if eqx.is_inexact_array(getattr(element, f, None))]
         fresh = [change(element, name.lstrip("_"), getattr(element, name)) for name in fields]
         return eqx.tree_at(lambda e: [getattr(e, name) for name in fields], element, fresh) if fields else element
@@ -157,7 +159,7 @@ def map_numbers(mech, change):
     return jax.tree.map(lambda x: of_element(x) if is_element(x) else x, mech, is_leaf=is_element)
 
 
-# Fields of forces that add or dissipate energy.
+# Fields that add or dissipate energy, by class of force.
 DISSIPATIVE_FIELDS = {
     "PointForce": ("value",),
     "Torque": ("value",),
@@ -170,6 +172,7 @@ def without_dissipation(mech):
     """Return a mechanism whose forces neither add nor dissipate energy."""
 
     def quiet(element, name, value):
+        """Return 0 for a field that adds or dissipates energy, else its value."""
         loses = name == "damping" or name in DISSIPATIVE_FIELDS.get(type(element).__name__, ())
         return np.zeros_like(value) if loses else value
 
@@ -200,7 +203,7 @@ class Reference:
 
     @property
     def scale(self):
-        """Size of the final state of each sample."""
+        """Largest absolute value of q and v of each sample at the end, at least 1."""
         return np.maximum(np.abs(self.state.x).max(axis=1, keepdims=True), 1)
 
     @property
@@ -214,7 +217,7 @@ class Reference:
         return (self.state.status == 0)[:, None] & (self.bound < 1e-4 * self.scale)
 
 
-# Change of the velocities at the start by which growth is measured.
+# Change of the velocities at the start by which the growth of errors is measured.
 VELOCITY_SHIFT = 1e-7
 
 

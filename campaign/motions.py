@@ -19,19 +19,24 @@ from jaxmbs import planar
 
 
 class Formulations(Oracle):
+    """Motions in joint coordinates, in natural coordinates and by Kane agree with those in body poses."""
+
     name = "formulations"
     about = "joint coordinates, natural coordinates and Kane's against body poses: states after 4,000 steps"
     seconds = 60.0
     compiles_once = False
 
     def question(self, seed):
+        """Return mechanisms with their motion in body poses, and the formulation to compare."""
         return *reference_of(seed), FORMULATIONS[seed % len(FORMULATIONS)]
 
     def answer(self, question):
+        """Return the motion in this formulation, with bounds on its errors."""
         made, ref, formulation = question
         return reference(made, ref.batch, ref.end, formulation)
 
     def judge(self, account, question, answer):
+        """Compare final states and energies of both motions, within the bounds of both."""
         _, ref, formulation = question
         account.count("steps", question[0].steps())
         other = answer
@@ -42,7 +47,7 @@ class Formulations(Oracle):
 
 
 def with_sign_of(made, state, like):
-    """Return the x of a state with the signs of Euler parameters that are nearer to those of the state `like`."""
+    """Return q and v of a state, with the signs of Euler parameters that are nearer to those of the state `like`."""
     q = state.q.copy()
     if made.structure.dimension == 3:
         for k in range(len(made.structure.bodies)):
@@ -52,18 +57,23 @@ def with_sign_of(made, state, like):
 
 
 class Energy(Oracle):
+    """Motions under springs and weights alone keep the sum of kinetic and potential energy."""
+
     name = "energy"
     about = "springs and weights alone keep the sum of kinetic and potential energy"
     seconds = 40.0
     compiles_once = False
 
     def question(self, seed):
+        """Return mechanisms without dissipation, and their motion."""
         return conservative_reference_of(seed)
 
     def answer(self, question):
+        """Return the states at the start, at the end, and at the end with steps of half the length."""
         return question[1].state.start, question[1].state, question[1].halved
 
     def judge(self, account, question, answer):
+        """Compare the total energies at start and end."""
         ref = question[1]
         start, state, _ = answer
         account.count("steps", question[0].steps())
@@ -75,19 +85,24 @@ class Energy(Oracle):
 
 
 class Reversal(Oracle):
+    """With all velocities reversed a motion without dissipation goes back to where it began."""
+
     name = "time reversal"
     about = "with all velocities reversed the motion goes back to where it began"
     seconds = 40.0
     compiles_once = False
 
     def question(self, seed):
+        """Return mechanisms without dissipation, and their motion."""
         return conservative_reference_of(seed)
 
     def answer(self, question):
+        """Return the first state, and the final one of the reversed motion."""
         made, ref = question
         return ref.state.start, made.run((ref.batch[0], ref.state.q, -ref.state.v), (0.0, ref.end))
 
     def judge(self, account, question, answer):
+        """Compare the final state of the reversed motion with the first state, velocities reversed."""
         made, ref = question
         start, back = answer
         account.count("steps", question[0].steps())
@@ -100,22 +115,27 @@ class Reversal(Oracle):
 
 
 class Momentum(Oracle):
+    """Floating bodies that only pull at each other keep linear and angular momentum."""
+
     name = "momentum"
     about = "bodies that only pull at each other keep linear and angular momentum"
     seconds = 40.0
     compiles_once = False
 
     def question(self, seed):
+        """Return floating mechanisms with internal forces only, and their motion."""
         made = bench_of(seed, True)
         mech, q, v, end = made.sample(seed)
         return made, reference(made, (without_ground_forces(without_dissipation(mech)), q, v), end)
 
     def answer(self, question):
+        """Return the momenta at the start, at the end, and at the end with steps of half the length."""
         _, ref = question
         states = (ref.state.start, ref.state, ref.halved)
         return [np.asarray(_momenta(ref.batch[0], state.q, state.v)) for state in states]
 
     def judge(self, account, question, answer):
+        """Compare the momenta at start and end."""
         ref = question[1]
         first, last, better = answer
         account.count("steps", question[0].steps())
@@ -128,6 +148,7 @@ def without_ground_forces(mech):
     """Return a mechanism without weight and without springs to the ground."""
 
     def free(element, name, value):
+        """Return 0 for weights and for springs to the ground, else the value."""
         grounded = mechanisms.GROUND in (getattr(element, "i", None), getattr(element, "j", None))
         held = name == "acceleration" or (name == "stiffness" and grounded)
         return np.zeros_like(value) if held else value
@@ -136,7 +157,7 @@ def without_ground_forces(mech):
 
 
 def momenta(mech, q, v):
-    """Return linear and angular momentum about the origin, in the global frame."""
+    """Return linear and angular momentum about the origin, in the ground frame."""
     total = 0.0
     for name, body in mech.bodies.items():
         pose = mech.layout.pose(name, q)

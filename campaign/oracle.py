@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-# Largest number of finds of a round that are kept as text; further ones are counted.
+# Largest number of finds of a round that are kept as text; further ones are only counted.
 MAX_FINDS = 5
 
 
@@ -31,11 +31,11 @@ class Account:
     finds: list[str] = dataclasses.field(default_factory=list)
 
     def count(self, unit: str, number) -> None:
-        """Add to the count of a unit."""
+        """Add a number to the count of a unit, such as "steps" or "poses"."""
         self.counts[unit] = self.counts.get(unit, 0) + int(number)
 
     def find(self, description: str) -> None:
-        """Add a find."""
+        """Record a find, the description of a result that fails a check."""
         self.finds.append(description)
 
     def within(self, name: str, found, expected, bound, scale, judged=True) -> None:
@@ -86,7 +86,7 @@ class Account:
 
 
 class Oracle(abc.ABC):
-    """A question whose answer can be judged without a reference.
+    """A kind of random test whose results can be judged without a published reference.
 
     Attributes:
         name: name in tables and for `ONLY=`.
@@ -104,15 +104,15 @@ class Oracle(abc.ABC):
 
     @abc.abstractmethod
     def question(self, seed: int):
-        """Return the question of the round with this seed."""
+        """Return the random inputs of the round with this seed, in a form of the oracle's own."""
 
     @abc.abstractmethod
     def answer(self, question):
-        """Return the answer of jaxmbs."""
+        """Return the results of jaxmbs for these inputs."""
 
     @abc.abstractmethod
     def judge(self, account: Account, question, answer) -> None:
-        """Check the properties that the answer must have, and record finds in the account."""
+        """Check the properties that the results must have, and record finds in the account."""
 
     def round(self, seed: int) -> Account:
         """Run one round and return its account."""

@@ -9,7 +9,7 @@ from campaign.mechanisms import ROUNDINGS, STEPS, end, map_numbers, reference_of
 from campaign.motions import with_sign_of
 from campaign.oracle import Oracle
 
-# Step of the finest differences, relative to `Gradients.STEP`.
+# Step of the finest differences of gradients, relative to `Gradients.STEP`.
 FINE_STEP = 0.01
 # Pairs of offsets, relative to `Gradients.STEP`, at which the slope is computed to see if it is smooth.
 SLOPE_OFFSETS = (-0.01, 0.01, -0.003, 0.003)
@@ -25,6 +25,7 @@ class Gradients(Oracle):
     STEP = 1e-3
 
     def question(self, seed):
+        """Return mechanisms with their motion, and a random direction of their numbers and of v."""
         made, ref = reference_of(seed)
         rng = np.random.default_rng((seed, 5))
         mech, q, v = ref.batch
@@ -36,6 +37,7 @@ class Gradients(Oracle):
         return made, ref, (tangent, np.zeros_like(q), rng.normal(size=v.shape))
 
     def answer(self, question):
+        """Return slopes of the final states along the direction at several offsets, and states for differences."""
         made, ref, tangent = question
         if "gradient" not in made._compiled:
             made._compiled["gradient"] = jax.jit(jax.vmap(_slope, in_axes=(0, 0, None)))
@@ -46,6 +48,7 @@ class Gradients(Oracle):
         return slopes, near
 
     def judge(self, account, question, answer):
+        """Compare the slopes with differences of fourth order, where the motion is smooth."""
         made, ref, _ = question
         (slope, *beside), near = answer
         account.count("steps", made.steps() + STEPS * len(slope) * (1 + len(beside)))
@@ -71,6 +74,7 @@ def _slope(batch, tangent, times):
     run = end()
 
     def last(mech, q, v):
+        """Return the final q and v."""
         q, v, *_ = run(mech, q, v, times)
         return jnp.concatenate([q[-1], v[-1]])
 
@@ -78,21 +82,26 @@ def _slope(batch, tangent, times):
 
 
 class SinglePrecision(Oracle):
+    """Motions in float32 agree with those in float64 within the growth of rounding errors."""
+
     name = "single precision"
     about = "float32 against float64, within what its rounding may have grown to"
     seconds = 60.0
     compiles_once = False
 
     def question(self, seed):
+        """Return mechanisms with their motion in float64."""
         return reference_of(seed)
 
     def answer(self, question):
+        """Return the motion in float32."""
         made, ref = question
         single = jax.tree.map(lambda x: np.asarray(x, np.float32), ref.batch)
         with jax.enable_x64(False):
             return made.run(single, (0.0, ref.end), key="single")
 
     def judge(self, account, question, answer):
+        """Compare the final states, within one rounding error of float32 per step times its growth."""
         made, ref = question
         account.count("steps", made.steps())
         account.same("precision", answer.q.dtype == np.float32, True)
@@ -103,6 +112,8 @@ class SinglePrecision(Oracle):
 
 
 class Eager(Oracle):
+    """Terms of the equations of motion, compiled in a batch, agree with those computed call by call."""
+
     name = "jit against eager"
     about = "masses, forces, constraints and their derivatives, compiled in a batch and call by call"
     seconds = 30.0
@@ -117,10 +128,12 @@ class Eager(Oracle):
     STEP = 1e-8
 
     def question(self, seed):
+        """Return mechanisms, and the numbers of some samples."""
         made, ref = reference_of(seed)
         return made, ref, np.random.default_rng((seed, 9)).integers(len(ref.batch[1]), size=self.SAMPLES)
 
     def answer(self, question):
+        """Return compiled terms of all samples at their states and beside them, and some samples call by call."""
         made, ref, chosen = question
         if "quantities" not in made._compiled:
             made._compiled["quantities"] = jax.jit(jax.vmap(quantities))
@@ -134,6 +147,7 @@ class Eager(Oracle):
         return jax.tree.map(np.asarray, (compiled, moved, eager))
 
     def judge(self, account, question, answer):
+        """Compare the compiled terms with those computed call by call, for the samples chosen."""
         made, _, chosen = question
         compiled, moved, eager = answer
         account.count("steps", made.steps())

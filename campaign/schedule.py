@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from campaign.oracle import Account, Oracle
 from campaign.tally import Line, Tally
 
-# Longest wall time of a round in seconds; a longer one is a find.
+# A round is stopped after this wall time in seconds, and counts as a find.
 MAX_ROUND_SECONDS = 900
 
 
@@ -29,6 +29,7 @@ def alarm(seconds: float, clock=PROCESSOR) -> Iterator[None]:
     timer, number = clock
 
     def ring(*_):
+        """Raise `Hangs` in the main thread."""
         raise Hangs(f"no end after {seconds} s")
 
     before = signal.signal(number, ring)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from campaign.oracle import MAX_FINDS, Account
 
-# Name of the file.
+# Name of the file of a tally in the folder of a campaign.
 FILE = "tally.json"
 
 
@@ -48,7 +48,7 @@ class Line:
 
 
 class Tally:
-    """Lines by oracle, finds, and the running round.
+    """The sum of a campaign so far: lines by oracle, finds, and the running round.
 
     Args:
         folder: folder of the file; an existing file is continued.
@@ -64,6 +64,7 @@ class Tally:
             self._read(json.loads(self.path.read_text()))
 
     def _read(self, kept: dict) -> None:
+        """Take lines and finds from the content of a file; a round left running is a find. Another seed is an error."""
         if kept["seed"] != self.seed:
             raise ValueError(f"{self.path} has seed {kept['seed']}: continue with that seed, or give another folder")
         self.lines = {name: Line(**line) for name, line in kept["oracles"].items()}
@@ -79,7 +80,7 @@ class Tally:
         self.write()
 
     def forget_running(self) -> None:
-        """Discard the running round, which was stopped from outside."""
+        """Discard the running round, which was stopped from outside and is no find."""
         self.running = None
         self.write()
 
@@ -121,7 +122,7 @@ class Tally:
         return total
 
 
-# Head of the table.
+# Head of the table of a campaign.
 HEAD = ("oracle", "rounds", "looked at", "comparisons", "largest deviation", "of its bound", "finds", "seconds")
 
 
@@ -146,7 +147,7 @@ def table(lines: dict[str, Line]) -> str:
     )
 
 
-# Text above the table of the page.
+# Text above the table of a campaign on its page.
 ABOUT = """# The campaign
 
 `make campaign` asks jaxmbs random questions and judges the answers by properties that must hold, without a reference. This

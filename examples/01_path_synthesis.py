@@ -24,12 +24,18 @@ from jaxmbs import planar
 
 jax.config.update("jax_enable_x64", True)
 
+# x of the targets of the coupler point.
 X = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0, 0.0, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.6]
+# y of the targets of the coupler point.
 Y = [1.1, 1.1, 1.1, 1.0, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0]
+# Targets (18, 2) of the coupler point.
 TARGETS = np.column_stack([X, Y])
-PUBLISHED = 0.009115  # sum of squared errors of the best published design
-STEP = np.deg2rad(20)  # crank angle between two targets
-BLOCK = 128  # designs in a call, so that search and polish share one compiled program
+# Sum of squared distances from the targets of the best published design.
+PUBLISHED = 0.009115
+# Angle of the crank between two targets (rad).
+STEP = np.deg2rad(20)
+# Designs computed in one call, so that search and polish share one compiled program.
+BLOCK = 128
 goal = TARGETS @ [1, 1j]  # the targets as complex numbers
 
 
@@ -165,6 +171,7 @@ def show(b, mech, motion, search, polish, folder, console):
 
 
 def main():
+    """Search the four-bar for the targets, and write its pictures and its design."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="fewer designs and steps")
@@ -179,6 +186,7 @@ def main():
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
 
         def stage(text, designs, rate, steps):
+            """Run `descend` with a progress bar that is called `text`."""
             task = progress.add_task(text, total=steps, best=np.inf)
             return descend(designs, rate, steps, lambda best: progress.update(task, advance=1, best=best))
 

@@ -21,14 +21,22 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-BORE = 0.086  # m
-CRANK = 0.043  # m
-ROD = 0.143  # m
-COMPRESSION = 10.0  # ratio of the largest and the smallest volume
-AREA = np.pi / 4 * BORE**2  # of the piston, m²
-SPEED = 2 * np.pi * 3000 / 60  # rad/s
-AMBIENT = 1e5  # pressure, Pa
-STROKES = {"power": 1, "exhaust": 3, "intake": 0, "compression": 2}  # colour of each stroke
+# Diameter of the piston (m).
+BORE = 0.086
+# Radius of the crank (m).
+CRANK = 0.043
+# Length of the connecting rod (m).
+ROD = 0.143
+# Largest volume over the piston, divided by the smallest.
+COMPRESSION = 10.0
+# Area of the piston (m²).
+AREA = np.pi / 4 * BORE**2
+# Speed of the crank (rad/s).
+SPEED = 2 * np.pi * 3000 / 60
+# Pressure of the air around the engine (Pa).
+AMBIENT = 1e5
+# Index of the colour of each stroke in the palette.
+STROKES = {"power": 1, "exhaust": 3, "intake": 0, "compression": 2}
 
 
 def volume(angle):
@@ -64,7 +72,7 @@ def engine():
     )
 
 
-# Configuration at the start.
+# Rough configuration of the engine at the start.
 GUESS = {"crank": (0, 0, np.pi / 2), "rod": (0, CRANK, np.pi / 2), "piston": (0, CRANK + ROD, 0)}
 
 
@@ -102,6 +110,7 @@ def show(mech, motion, degrees, curves, forces, file):
 
 
 def main():
+    """Compute two turns of the engine with its forces, and draw them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="steps of 2° instead of 0.5°")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

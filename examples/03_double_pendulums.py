@@ -22,9 +22,12 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-LENGTH = 1.0  # of a rod, m
-GRAVITY = 9.81  # m/s²
-STEP = 0.005  # s
+# Length of each rod (m).
+LENGTH = 1.0
+# Acceleration of gravity (m/s²).
+GRAVITY = 9.81
+# Step of the integrator (s).
+STEP = 0.005
 
 
 def double_pendulum():
@@ -66,7 +69,7 @@ def first_flip(times, angles):
 
 
 def barrier(upper, lower):
-    """Return the spare energy of a pendulum at rest for lifting the lower rod over the top; it suffices if positive."""
+    """Return the spare energy of a pendulum for lifting its lower rod over the top (m g ℓ / 2); it can if positive."""
     return 2 - 3 * np.cos(upper) - np.cos(lower)
 
 
@@ -107,6 +110,7 @@ def show(flips, drift, duration, file):
 
 
 def main():
+    """Simulate the grid of pendulums, and draw the map of the times at which they flip over."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer pendulums for a shorter time")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -43,18 +43,24 @@ POINTS = {
     "EH": {"H": (-0.00579, 0), "E": (0.01421, 0)},
     "AH": {"A": (0.00449, 0.01228), "H": (0.00449, -0.02772)},
 }
-# Each pin with the bodies that it joins; the first of them is placed by earlier pins.
+# Each pin as point and two bodies; the first body is placed by earlier pins.
 PINS = "O ground OF, F OF FE, B ground BDE, E FE BDE, A ground AG, G AG EG, E FE EG, A ground AH, H AH EH, E FE EH"
 PINS = [pin.split() for pin in PINS.split(", ")]
-TORQUE = 0.033  # of the motor, N m
-STIFFNESS = 4530.0  # of the spring, N/m
-FREE_LENGTH = 0.07785  # of the spring, m
-DURATION = 0.03  # s
+# Torque of the motor (N m).
+TORQUE = 0.033
+# Stiffness of the spring (N/m).
+STIFFNESS = 4530.0
+# Length of the spring without a force (m).
+FREE_LENGTH = 0.07785
+# Simulated time (s).
+DURATION = 0.03
 
-# Names of the angles of the source, their start and published end (rad).
+# Names of the seven angles in the source.
 NAMES = ["β", "Θ", "γ", "Φ", "δ", "Ω", "ε"]
+# Angles at the start (rad), in the order of `NAMES`.
 START = [-0.06171389001427645, 0.0, 0.45527981916307037, 0.22266839016588588]
 START += [0.48736497954384256, -0.22266839016588588, 1.2305474445498212]
+# Published angles at the end (rad), in the order of `NAMES`.
 PUBLISHED = [15.81077119629904, -15.75637105984298, 0.04082224013073101, -0.5347301163226948]
 PUBLISHED += [0.5244099658805303, 0.5347301163226948, 1.048080741042263]
 
@@ -111,6 +117,7 @@ def show(mech, motion, angles, folder):
 
 
 def main():
+    """Simulate the mechanism, compare its angles with the published ones, and draw them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="longer steps, fewer frames")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -23,16 +23,25 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CRANK = 0.10  # m
-COUPLER = 0.28  # m
-ROCKER = 0.22  # m
-GROUND = 0.30  # m
-BAR = 1.4  # mass of the bars per length, kg/m
-DISC = 7850 * 0.02  # mass of the discs per area, kg/m²
-REACH = 0.09  # largest distance of a disc's centre from the bearing, m
-SPEED = 2 * np.pi * 600 / 60  # rad/s
-MASS = BAR * (CRANK + COUPLER + ROCKER)  # kg
-# Rough configuration at the start.
+# Length of the crank (m).
+CRANK = 0.10
+# Length of the coupler (m).
+COUPLER = 0.28
+# Length of the rocker (m).
+ROCKER = 0.22
+# Distance of the bearings (m).
+GROUND = 0.30
+# Mass of the bars per length (kg/m).
+BAR = 1.4
+# Mass of the discs per area (kg/m²).
+DISC = 7850 * 0.02
+# Largest distance of a disc's centre from the bearing (m).
+REACH = 0.09
+# Speed of the crank (rad/s).
+SPEED = 2 * np.pi * 600 / 60
+# Mass of the bars together (kg).
+MASS = BAR * (CRANK + COUPLER + ROCKER)
+# Rough configuration of the four-bar at the start.
 GUESS = {"crank": (0, 0, 0), "coupler": (CRANK, 0, 0.9), "rocker": (GROUND, 0, 1.5)}
 
 
@@ -92,6 +101,7 @@ def optimise(prices, motion, steps):
     before = rms(shaking({}, motion)[0])
 
     def cost(x, price):
+        """Return the squared shaking force, relative to that without discs, plus the price of the mass added."""
         discs = discs_of(x)
         added = discs["crank"][0] + discs["rocker"][0]
         return (rms(shaking(discs, motion)[0]) / before) ** 2 + price * added / MASS
@@ -100,6 +110,7 @@ def optimise(prices, motion, steps):
 
     @jax.jit
     def step(x, state):
+        """Return the designs and the state of the optimiser after a step."""
         updates, state = optimizer.update(jax.vmap(jax.grad(cost))(x, prices), state)
         return optax.apply_updates(x, updates), state
 
@@ -144,6 +155,7 @@ def show(motion, chosen, forces, trade, best, file):
 
 
 def main():
+    """Search the discs for all prices of mass, and draw the best ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer steps and times")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

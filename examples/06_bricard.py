@@ -22,19 +22,24 @@ from jaxmbs import spatial
 
 jax.config.update("jax_enable_x64", True)
 
-# Points P1 to P6 (m) and the axes of the hinges there, at the start.
+# Points P1 to P6 of the hinges at the start (m).
 POINTS = np.array([(0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1)], float)
+# Axes of the hinges at these points at the start.
 AXES = np.array([(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0)], float)
+# Names of the rods.
 RODS = [f"rod {k}" for k in range(1, 6)]
-# Mass (kg), and moments of inertia (kg m²) along the rod and across it.
+# Mass of a rod (kg).
 MASS = 1.0
+# Moment of inertia of a rod about its length (kg m²).
 ALONG = 1 / 600
+# Moment of inertia of a rod about its middle, across its length (kg m²).
 ACROSS = 0.0841666666666667
-GRAVITY = (0, -9.81, 0)  # m/s²
+# Acceleration of gravity (m/s²).
+GRAVITY = (0, -9.81, 0)
 
 
 def rod_axes(k):
-    """Return the axes of rod k at the start: x along the rod, y along the hinge at its first end."""
+    """Return the axes of rod k at the start as columns: x along the rod, y along the hinge at its first end."""
     along = POINTS[k + 1] - POINTS[k]
     return np.stack([along, AXES[k], np.cross(along, AXES[k])], axis=1)
 
@@ -70,6 +75,7 @@ def show(mech, motion, folder, frames):
 
 
 def main():
+    """Simulate the mechanism, and write its picture and its page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two seconds instead of ten")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -22,9 +22,12 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-SPEED = 100.0  # rad/s
-FLYWHEEL = 0.02  # kg m², about the shaft
-BENDS = (10, 20, 30, 40)  # degrees
+# Speed of the first shaft (rad/s).
+SPEED = 100.0
+# Moment of inertia of the second shaft about its axis (kg m²).
+FLYWHEEL = 0.02
+# Angles between the shafts (degrees).
+BENDS = (10, 20, 30, 40)
 
 
 def shafts(joint, bend):
@@ -42,7 +45,7 @@ def shafts(joint, bend):
     )
 
 
-# Joints between the shafts.
+# Builder of each joint between the shafts, by name.
 JOINTS = {
     "universal": lambda: spatial.Universal("first", "second"),
     "constant velocity": lambda: spatial.ConstantVelocity("first", "second"),
@@ -76,6 +79,7 @@ def show(found, angles, folder):
 
 
 def main():
+    """Compute a turn with each joint and bend, and draw speeds and torques."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer angles")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

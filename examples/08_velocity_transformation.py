@@ -23,7 +23,8 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-ROD = spatial.Body(1.0, (0.001, 0.1, 0.1), com=(0.5, 0, 0))  # its frame is at one end, x along it
+# All bodies of the examples: rods with the frame at one end, x along them.
+ROD = spatial.Body(1.0, (0.001, 0.1, 0.1), com=(0.5, 0, 0))
 
 
 def grounded_system():
@@ -48,7 +49,7 @@ def floating_system():
     return mbs.Mechanism(dict.fromkeys("12345", ROD), joints)
 
 
-# Builder, θ of the hinges and slides at t = 0, and their rates.
+# For each system its builder, the coordinates θ of its hinges and slides at t = 0, and their constant rates.
 SYSTEMS = {
     "grounded": (grounded_system, (0.5, -0.7, 0.3, 0.9), (1.0, -0.6, 0.4, 1.5)),
     "floating": (floating_system, (0.4, 0.8, 0.3, 2.2), (-0.8, 1.2, 0.5, -1.0)),
@@ -63,6 +64,7 @@ def motion(mech, joints, rates):
     start = jnp.array([0.2, 0.1, -0.3])
 
     def theta(t):
+        """Return θ at time t: position and Euler parameters of the base, then hinges and slides."""
         turned = mbs.rotation.product(mbs.rotation.exp(start), mbs.rotation.exp(spin * t))
         return jnp.concatenate([velocity * t, turned, jnp.array(joints) + t * jnp.array(rates)])
 
@@ -70,7 +72,7 @@ def motion(mech, joints, rates):
 
 
 def columns(mech):
-    """Return the columns of R by joint; those of a floating base by ṙ and ω."""
+    """Return the indices of the columns of R of each joint; a floating base has those of ṙ and of ω."""
     groups: dict[str, list[int]] = {}
     for k, name in enumerate(mbs.JointCoordinates().of(mech).velocity_names):
         joint, _, kind = name.rpartition(".")
@@ -80,7 +82,7 @@ def columns(mech):
 
 
 def blocks(mech, matrix):
-    """Return the pattern of R: for each point and unit vector a row of symbols of Table 1 of the paper, "" for zero."""
+    """Return the pattern of R: for each point and unit vector a row of symbols of the paper's Table 1, "" for zero."""
     rows: dict[str, list[int]] = {}
     for k, name in enumerate(mbs.Natural().of(mech).names):
         rows.setdefault(name.rpartition(".")[0], []).append(k)
@@ -93,7 +95,7 @@ def blocks(mech, matrix):
 
 
 def symbol(label, vector):
-    """Return the symbol of the block of a point, or of a unit vector, by a joint."""
+    """Return the symbol of the block of a joint `label` in the row of a unit vector if `vector`, else of a point."""
     kind = label[0]
     if kind == "ṙ":
         return "I"
@@ -142,7 +144,7 @@ def draw_graph(ax, tree):
     ax.set_axis_off()
 
 
-# Colour of each symbol.
+# Index of the colour of each symbol of R in the palette.
 TINTS = {"−Du": 0, "−D": 0, "−Uu": 3, "−U": 3, "u": 2, "I": 4}
 
 
@@ -189,6 +191,7 @@ def show(found, file):
 
 
 def main():
+    """Compute R of both systems, check it, and draw its pattern."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="has no effect")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

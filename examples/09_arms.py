@@ -22,11 +22,16 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-LINKS = 6  # of an arm
-GRAVITY = 9.81  # m/s²
-STEP = 0.001  # s
+# Number of links of an arm.
+LINKS = 6
+# Acceleration of gravity (m/s²).
+GRAVITY = 9.81
+# Step of the integrator (s).
+STEP = 0.001
+# Names of the links.
 NAMES = [f"link {k}" for k in range(1, LINKS + 1)]
-SHOWN = 5  # arms in the picture
+# Number of arms in the picture.
+SHOWN = 5
 
 
 def random_arms(count, seed=0):
@@ -107,6 +112,7 @@ def half(b, arm, link):
 
 
 def main():
+    """Simulate a batch of random arms, and draw some of them and all energy errors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer arms for a shorter time")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

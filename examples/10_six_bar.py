@@ -20,18 +20,29 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CRANK = 0.1  # m
-GROUND = 0.24  # m
-SIDE = 0.25  # coupler, rocker and the arm to the coupler point, whose curve is therefore symmetric, m
-BEND = np.deg2rad(-30)  # angle between coupler and arm
-LINK = 0.1703  # m
-LEVER = 0.22  # m
-PIVOT = (-0.061, -0.147)  # of the lever, m
-POINT = (SIDE - SIDE * np.cos(BEND), -SIDE * np.sin(BEND))  # on the coupler, from the crank pin, m
-DENSITY = 4.0  # of the bars, kg/m
-SPEED = 3 * np.pi  # of the crank at the start, rad/s
-STEP = 1e-3  # s
-# Formulations that are compared.
+# Length of the crank (m).
+CRANK = 0.1
+# Distance of the bearings of crank and rocker (m).
+GROUND = 0.24
+# Length of coupler, rocker and the arm to the coupler point (m); as they are equal its curve is symmetric.
+SIDE = 0.25
+# Angle between coupler and arm (rad).
+BEND = np.deg2rad(-30)
+# Length of the link from the coupler point to the lever (m).
+LINK = 0.1703
+# Length of the lever (m).
+LEVER = 0.22
+# Pivot of the lever in the ground (m).
+PIVOT = (-0.061, -0.147)
+# Coupler point in the frame of the coupler, from the crank pin (m).
+POINT = (SIDE - SIDE * np.cos(BEND), -SIDE * np.sin(BEND))
+# Mass of the bars per length (kg/m).
+DENSITY = 4.0
+# Speed of the crank at the start (rad/s).
+SPEED = 3 * np.pi
+# Step of the integrator (s).
+STEP = 1e-3
+# Formulations that are compared, by name.
 FORMULATIONS = {
     "Cartesian": mbs.Augmented(),
     "joint coordinates": mbs.JointCoordinates(),
@@ -66,7 +77,7 @@ def six_bar():
     return mbs.Mechanism(bodies, joints, forces={"weight": mbs.Gravity((0, -9.81))})
 
 
-# Rough configuration at the start.
+# Rough configuration of the six-bar at the start.
 GUESS = {
     "coupler": (CRANK, 0, 1.3),
     "rocker": (GROUND, 0, 1.8),
@@ -76,7 +87,7 @@ GUESS = {
 
 
 def dwell(mech):
-    """Return the range of the lever in a turn, and in the hundred degrees in which it rests (degrees)."""
+    """Return the range of the lever's angle in a turn, and while it rests for 100° of the crank (degrees)."""
     motor = {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))}
     driven = mbs.Mechanism(mech.bodies, mech.constraints, motor)
     turn = mbs.kinematics(driven, np.deg2rad(np.arange(361.0)), GUESS)
@@ -118,6 +129,7 @@ def show(mech, runs, pins, folder):
 
 
 def main():
+    """Simulate the mechanism in all formulations, and draw mechanism, lever and pin force."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one turn instead of three, and fewer frames")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -22,9 +22,12 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CYCLE = 10.0  # duration of the work cycle, s
-GRAVITY = 9.81  # m/s²
-# Mass (kg), centre of mass (m), and moments of inertia (kg m²), in frames with the origin at the body's own pin.
+# Duration of the work cycle (s).
+CYCLE = 10.0
+# Acceleration of gravity (m/s²).
+GRAVITY = 9.81
+# Mass (kg), centre of mass (m) and moments of inertia (kg m²) of each body, in frames with the origin at the body's own
+# pin.
 BODIES = {
     "house": (9000.0, (-0.8, 0.0, 0.9), (12e3, 16e3, 22e3)),
     "boom": (1900.0, (2.6, 0.0, 0.55), (300.0, 5.6e3, 5.6e3)),
@@ -33,10 +36,14 @@ BODIES = {
 }
 # The pin of the next body in the frame of the body, and the tip of the bucket.
 PINS = {"house": (0.4, 0.0, 1.0), "boom": (5.6, 0.0, 0.0), "stick": (2.9, 0.0, 0.0), "bucket": (1.4, 0.0, 0.0)}
-LOAD = (0.75, 0.0, -0.15)  # place of the load in the bucket, a ball of earth, m
-LOAD_RADIUS = 0.5  # m
-UP = (0.0, 0.0, 1.0)  # axis of the house
-ACROSS = (0.0, -1.0, 0.0)  # axis of the other joints
+# Place of the load in the frame of the bucket (m).
+LOAD = (0.75, 0.0, -0.15)
+# Radius of the load, a ball of earth (m).
+LOAD_RADIUS = 0.5
+# Axis of the joint of the house.
+UP = (0.0, 0.0, 1.0)
+# Axis of the other joints.
+ACROSS = (0.0, -1.0, 0.0)
 # Each joint has a first angle (deg), and moves from one time to another (s) to a new angle (deg).
 MOVES = {
     "swing": (0.0, [(3.0, 7.0, 90.0)]),
@@ -44,10 +51,12 @@ MOVES = {
     "crowd": (-35.0, [(0.0, 2.5, -100.0), (6.5, 9.0, -55.0)]),
     "curl": (-10.0, [(0.2, 2.5, -70.0), (7.0, 9.0, 40.0)]),
 }
-# Body of each joint.
+# Body that each joint moves.
 JOINTS = dict(zip(MOVES, BODIES, strict=True))
-COUNTERWEIGHT = (-2.4, 0.0, 0.6)  # end of the house in the picture, m
-INSTANTS = (0.0, 2.5, 5.0, 10.0)  # times of the picture, s
+# End of the house in the picture, in its frame (m).
+COUNTERWEIGHT = (-2.4, 0.0, 0.6)
+# Times at which the picture shows the excavator (s).
+INSTANTS = (0.0, 2.5, 5.0, 10.0)
 
 
 def angle(name):
@@ -55,6 +64,7 @@ def angle(name):
     first, moves = MOVES[name]
 
     def value(t):
+        """Return the angle (rad) at time t."""
         total, last = first, first
         for begin, end, goal in moves:
             s = jnp.clip((t - begin) / (end - begin), 0, 1)
@@ -80,12 +90,13 @@ def excavator(load):
 
 
 def with_load(mass, com, moments, load):
-    """Return mass, inertia and centre of mass of bucket and load together."""
+    """Return mass, inertia (3, 3) about the centre of mass, and centre of mass of bucket and load together."""
     com, place = jnp.array(com), jnp.array(LOAD)
     together = mass + load
     centre = (mass * com + load * place) / together
 
     def about_centre(point, part):
+        """Return the moments of inertia of a mass `part` at a point, about the common centre of mass."""
         arm = point - centre
         return part * (arm @ arm * jnp.eye(3) - jnp.outer(arm, arm))
 
@@ -152,6 +163,7 @@ def show(times, loads, found, file):
 
 
 def main():
+    """Compute the cycle for all loads, and draw moments and pin forces."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer loads and times")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

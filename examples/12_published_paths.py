@@ -20,27 +20,32 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-# Names of the lengths.
+# Names of the lengths of a four-bar.
 LENGTHS = ("ground", "crank", "coupler", "rocker")
-# Targets of the problems.
+# Targets of the problem "vertical line".
 LINE = [(20, y) for y in range(20, 50, 5)]
+# Targets of the problem "18 timed points".
 EIGHTEEN = np.column_stack([
     [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0, 0.0, 0.03, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.6],
     [1.1, 1.1, 1.1, 1.0, 0.9, 0.75, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0],
 ])  # fmt: skip
+# Targets of the problem "12 points".
 TWELVE = np.column_stack([
     [4.15, 4.5, 4.53, 4.13, 3.67, 2.96, 2.67, 2.63, 2.92, 3.23, 3.49, 3.76],
     [2.21, 2.18, 1.83, 1.68, 1.58, 1.33, 1.06, 0.82, 0.81, 1.07, 1.45, 1.87],
 ])  # fmt: skip
+# Targets of the problem "25 points".
 TWENTY_FIVE = np.column_stack([
     [7.03, 6.95, 6.77, 6.4, 5.91, 5.43, 4.93, 4.67, 4.38, 4.04, 3.76, 3.76, 3.76, 3.76, 3.76, 3.76, 3.76, 3.8, 4.07, 4.53,
      5.07, 5.05, 5.89, 6.41, 6.92],
     [5.99, 5.45, 5.03, 4.6, 4.03, 3.56, 2.94, 2.6, 2.2, 1.67, 1.22, 1.97, 2.78, 3.56, 4.34, 4.91, 5.47, 5.98, 6.4, 6.75,
      6.85, 6.84, 6.83, 6.8, 6.58],
 ])  # fmt: skip
+# Targets of the problem "ellipse".
 ELLIPSE = [(20.0, 10.0), (17.66, 15.142), (11.736, 17.878), (5.0, 16.928), (0.60307, 12.736), (0.60307, 7.2638),
            (5.0, 3.0718), (11.736, 2.1215), (17.66, 4.8577), (20.0, 10.0)]  # fmt: skip
-# Targets, crank angles or None, bounds on lengths, bound on other numbers, error of the best published design.
+# For each problem: targets, crank angles at them (rad) or None, bounds on lengths, bound on the absolute values of
+# other numbers, and error of the best published design; None without bounds or error.
 PROBLEMS = {
     "vertical line": (LINE, None, (0, 60), 60, None),
     "18 timed points": (EIGHTEEN, np.deg2rad(20) * np.arange(18), (0, 50), 50, 0.009115),
@@ -91,6 +96,7 @@ def show(solutions, file):
 
 
 def main():
+    """Search the best four-bar of each problem, and draw them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer starts")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -22,8 +22,10 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-EPISODES = 32  # in an update
-LAYERS = (14, 32, 32, 2)  # sizes of the network
+# Episodes simulated in an update.
+EPISODES = 32
+# Numbers of neurons in the layers of the network, from observation to action.
+LAYERS = (14, 32, 32, 2)
 
 
 def network(key):
@@ -45,6 +47,7 @@ def episode(env, layers, key, params=None):
     """Return all states of an episode, with the first one."""
 
     def step(state, _):
+        """Return the next state, as carry and as output of `scan`."""
         new = env.step(state, policy(layers, state.observation), auto_reset=False)
         return new, new
 
@@ -54,7 +57,7 @@ def episode(env, layers, key, params=None):
 
 
 def mean_return(env, layers, keys):
-    """Return the sum of rewards over an episode, as the mean of a batch."""
+    """Return the sum of rewards over an episode, averaged over the episodes of `keys`."""
     return jnp.mean(jax.vmap(lambda key: episode(env, layers, key).reward.sum())(keys))
 
 
@@ -66,6 +69,7 @@ def train(env, updates, key):
 
     @jax.jit
     def update(layers, state, key):
+        """Return weights and optimiser state after a step, and the mean return before it."""
         loss = lambda layers: -mean_return(env, layers, jax.random.split(key, EPISODES)) / env.horizon
         value, gradient = jax.value_and_grad(loss)(layers)
         changes, state = optimizer.update(gradient, state)
@@ -107,6 +111,7 @@ def show(env, states, returns, file):
 
 
 def main():
+    """Train the policy, and draw its learning curve and an episode."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer updates")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -27,10 +27,13 @@ from jaxmbs.viz import style
 
 logger.setLevel("WARNING")
 
-ROBOTS = 512  # in the batch
-ROLLOUT = 16  # control steps of an update
+# Robots that are simulated at once.
+ROBOTS = 512
+# Control steps of all robots between two updates.
+ROLLOUT = 16
+# Seed of all random numbers.
 SEED = 0
-# Settings of skrl's PPO.
+# Settings of skrl's PPO agent.
 PPO_SETTINGS = {
     "rollouts": ROLLOUT,
     "learning_epochs": 5,
@@ -89,6 +92,7 @@ class Returns(gymnasium.vector.VectorWrapper):
         self.sums, self.steps, self.ended = np.zeros(env.num_envs), 0, []
 
     def step(self, actions):
+        """Take a control step of all robots, and record the returns of episodes that end with it."""
         results = self.env.step(actions)
         self.sums, self.steps = self.sums + results[1], self.steps + 1
         over = results[2] | results[3]
@@ -151,6 +155,7 @@ def show(ended, horizon, distances, step, file):
 
 
 def main():
+    """Train the policy, evaluate it, and draw the learning curve."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer updates")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

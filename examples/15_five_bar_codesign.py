@@ -22,11 +22,13 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-# Environment with a high price of torque.
+# Environment of the robot, with a high price of torque.
 ENV = FiveBar(period=1.2, effort=3.0, torque=0.4, horizon=120)
-EPISODES = 32  # in an update
-LAYERS = (14, 32, 32, 2)  # sizes of the network
-# Name of each case: False with fixed lengths.
+# Episodes simulated in an update.
+EPISODES = 32
+# Numbers of neurons in the layers of the network, from observation to action.
+LAYERS = (14, 32, 32, 2)
+# Name of each case in the picture: False with fixed lengths, True with lengths that are learned.
 NAMES = {False: "lengths as they are", True: "lengths and policy"}
 
 
@@ -54,6 +56,7 @@ def episode(learned, key):
     """Return rewards, distances from the target, actions and statuses of an episode."""
 
     def step(state, _):
+        """Return the next state; and reward, distance, action and status of the step."""
         action = policy(learned["layers"], state.observation)
         new = ENV.step(state, action, auto_reset=False)
         return new, (new.reward, new.metrics["distance"], action, new.status)
@@ -73,6 +76,7 @@ def trainer(updates):
 
     @jax.jit
     def update(learned, state, key, shaping):
+        """Return weights, scales and optimiser state after a step, and the mean return before it."""
         value, gradient = jax.value_and_grad(loss)(learned, jax.random.split(key, EPISODES))
         gradient["scales"] = jax.tree.map(lambda x: shaping * x, gradient["scales"])
         changes, state = optimizer.update(gradient, state)
@@ -114,6 +118,7 @@ def show(found, curves, file):
 
 
 def main():
+    """Train policies with fixed and with learned lengths, and draw both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer updates")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

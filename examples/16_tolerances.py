@@ -21,14 +21,18 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-NOMINAL = {"crank": 40.0, "coupler": 120.0, "rocker": 100.0, "ground": 140.0}  # mm
-TOLERANCE = 0.1  # mm, either way
-POINT = (60.0, 40.0)  # of the coupler, mm
-# Rough configuration at the start.
+# Nominal lengths of the four-bar (mm).
+NOMINAL = {"crank": 40.0, "coupler": 120.0, "rocker": 100.0, "ground": 140.0}
+# Largest deviation of each length from the nominal one, either way (mm).
+TOLERANCE = 0.1
+# Coupler point in the frame of the coupler (mm).
+POINT = (60.0, 40.0)
+# Rough configuration of the four-bar at the start.
 GUESS = {"coupler": (40, 0, 0.9), "rocker": (140, 0, 1.8)}
-# Angles of the crank.
+# Angles of the crank at which curves are compared (rad).
 ANGLES = np.deg2rad(np.arange(0, 360, 30))
-BINS = 60  # of the maps, in each direction
+# Number of cells of the maps in each direction.
+BINS = 60
 
 
 def four_bar(b):
@@ -58,7 +62,7 @@ def measure(deviation):
     return {"error": jnp.max(away), "first": away[0], "status": status}
 
 
-# Points of the nominal curve (mm).
+# Points of the curve of the nominal four-bar (mm).
 TARGETS = np.asarray(jax.jit(curve)(NOMINAL)[0])
 
 
@@ -102,6 +106,7 @@ def show(found, quantiles, file):
 
 
 def main():
+    """Run the sweep over deviations, and draw maps and distribution of the error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the samples")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -32,14 +32,17 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-SAMPLES = 1024  # worn linkages
-EPISODES = 64  # in an update
-STEPS = 25  # of an episode
-# Angles of the crank at the targets.
+# Number of worn linkages over which the error is averaged.
+SAMPLES = 1024
+# Episodes simulated in an update.
+EPISODES = 64
+# Control steps of an episode.
+STEPS = 25
+# Angles of the crank at the targets (rad).
 ANGLES = np.deg2rad([0.0, 40.0, 80.0, 120.0, 160.0])
-# Targets of the coupler point.
+# Targets (5, 2) of the coupler point.
 TARGETS = np.array([(1.317, 1.598), (1.547, 2.157), (1.152, 2.378), (0.502, 2.175), (-0.022, 1.632)])
-# First design.
+# Design from which the search starts.
 START = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5, "x": 1.2, "y": 1.0}
 
 
@@ -95,7 +98,10 @@ def train_policy(quick):
     shared = NamedSharding(Mesh(jax.devices(), ("episodes",)), PartitionSpec("episodes"))
 
     def episode(weights, seed):
+        """Return the sum of rewards over the episode of a seed."""
+
         def step(state, _):
+            """Return the next state, and the reward before it."""
             state = env.step(state, policy(weights, state.observation), auto_reset=False)
             return state, state.reward
 
@@ -105,6 +111,7 @@ def train_policy(quick):
 
     @jax.jit
     def update(weights, state, number):
+        """Return weights and optimiser state after a step, and the mean return before it."""
         # The sharding of the seeds decides which process computes an episode.
         seeds = jax.lax.with_sharding_constraint(number * EPISODES + jnp.arange(EPISODES), shared)
         loss = lambda weights: -jnp.mean(jax.vmap(lambda seed: episode(weights, seed))(seeds))
@@ -164,6 +171,7 @@ def show(alone, together, file):
 
 
 def main():
+    """Run the work in one process and in two, compare the results, and draw them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer steps")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

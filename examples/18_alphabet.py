@@ -19,9 +19,9 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-# Angles of the arc of the letter G.
+# Angles of the arc of the letter G (rad).
 ARC = np.linspace(0.15 * np.pi, 1.85 * np.pi, 40)
-# Points of each letter.
+# Points through which each letter is written.
 LETTERS = {
     "L": [(0, 2), (0, 0), (1.1, 0)],
     "I": [(0, 0), (0, 1), (0, 2)],
@@ -33,7 +33,7 @@ LETTERS = {
 }
 # Letters that are closed curves.
 CLOSED = "A"
-# All pins stay within this box.
+# Lower and upper corner of the box in which all pins must stay.
 ROOM = (-2.5, -2.5), (3.7, 4.5)
 
 
@@ -55,6 +55,7 @@ def show(found, file):
 
 
 def main():
+    """Search a linkage for each letter, and draw them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two letters, six-bars, fewer starts")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -21,19 +21,32 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CRANK = 0.02  # m
-ROD = 0.08  # m
-CLEARANCE = 0.004  # between piston and head at the dead centre, m
-AREA = 1.2e-3  # of the piston, m²
-VALVE_AREA = 1.5e-4  # m²
-INTAKE = 1e5  # pressure, Pa
-OUTLET = 5e5  # pressure, Pa
-EXPONENT = 1.3  # of the polytrope
-VOLTAGE = 24.0  # V
-TORQUE_CONSTANT = 0.04  # N m/A
-RESISTANCE = 0.5  # Ω
-RATIO = 4.0  # of the gearbox
-LIFT = 1e-3  # largest lift of the valve, m
+# Radius of the crank (m).
+CRANK = 0.02
+# Length of the connecting rod (m).
+ROD = 0.08
+# Distance of piston and head at the dead centre (m).
+CLEARANCE = 0.004
+# Area of the piston (m²).
+AREA = 1.2e-3
+# Area of the outlet valve's plate (m²).
+VALVE_AREA = 1.5e-4
+# Pressure of the intake (Pa).
+INTAKE = 1e5
+# Pressure behind the outlet valve (Pa).
+OUTLET = 5e5
+# Exponent of the polytrope of the gas.
+EXPONENT = 1.3
+# Voltage of the motor (V).
+VOLTAGE = 24.0
+# Torque of the motor per current (N m/A).
+TORQUE_CONSTANT = 0.04
+# Resistance of the motor (Ω).
+RESISTANCE = 0.5
+# Ratio of the gearbox, motor speed to crank speed.
+RATIO = 4.0
+# Largest lift of the valve's plate (m).
+LIFT = 1e-3
 
 
 def pressure(state):
@@ -89,7 +102,7 @@ def compressor():
 
 
 def start(angle):
-    """Return the configuration with the crank at an angle."""
+    """Return the closed configuration with the crank at an angle and the valve's plate on its seat."""
     along = np.arcsin(CRANK * np.sin(angle) / ROD)
     piston = CRANK * np.cos(angle) + ROD * np.cos(along)
     pin = CRANK * np.cos(angle), CRANK * np.sin(angle)
@@ -98,7 +111,7 @@ def start(angle):
 
 
 def integral(y, t):
-    """Return the integral by the trapezoidal rule."""
+    """Return the integral of y over t by the trapezoidal rule."""
     return float(np.sum((y[1:] + y[:-1]) * np.diff(t)) / 2)
 
 
@@ -128,6 +141,7 @@ def show(run, elements, file):
 
 
 def main():
+    """Simulate the compressor, and draw speed, current, friction and valve."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a few turns only")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -22,16 +22,20 @@ jax.config.update("jax_enable_x64", True)
 
 # True parameters of the pendulum (SI units).
 PENDULUM = {"upper inertia": 0.03, "lower mass": 0.7, "damping": 0.01}
-# First parameters of the search.
+# Parameters of the pendulum at which the search starts (SI units).
 PENDULUM_GUESS = {"upper inertia": 0.06, "lower mass": 1.2, "damping": 0.03}
 # True parameters of the bench (SI units).
 BENCH = {"torque constant": 0.05, "friction": 0.12, "crank inertia": 0.02, "rotor inertia": 5e-5}
-# First parameters of the search.
+# Parameters of the bench at which the search starts (SI units).
 BENCH_GUESS = {"torque constant": 0.07, "friction": 0.05, "crank inertia": 0.03, "rotor inertia": 5e-5}
-LENGTHS = {"crank": 0.1, "coupler": 0.3, "rocker": 0.25, "ground": 0.35}  # m
-RATIO = 20.0  # of the gearbox
-RESISTANCE = 2.0  # of the motor, Ω
-VOLTAGE = 6.0  # V
+# Lengths of the bench's four-bar (m).
+LENGTHS = {"crank": 0.1, "coupler": 0.3, "rocker": 0.25, "ground": 0.35}
+# Ratio of the bench's gearbox, motor speed to crank speed.
+RATIO = 20.0
+# Resistance of the bench's motor (Ω).
+RESISTANCE = 2.0
+# Voltage of the bench's motor (V).
+VOLTAGE = 6.0
 
 
 def double_pendulum(p):
@@ -151,6 +155,7 @@ def show(pendulum, four_bar, file):
 
 
 def main():
+    """Identify pendulum and bench from simulated recordings, and draw fits and estimates."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="short recordings")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

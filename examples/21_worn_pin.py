@@ -20,14 +20,22 @@ from jaxmbs.viz import style
 
 jax.config.update("jax_enable_x64", True)
 
-CRANK = 0.05  # m
-COUPLER = 0.15  # m
-ROCKER = 0.12  # m
-GROUND = 0.16  # m
-SPEED = 30.0  # rad/s
-PLAY = 3e-4  # radial play of the worn pin, m
-STIFFNESS = 6e9  # of the contact, N/m^1.5
-TURN = 2 * np.pi / SPEED  # time of a turn, s
+# Length of the crank (m).
+CRANK = 0.05
+# Length of the coupler (m).
+COUPLER = 0.15
+# Length of the rocker (m).
+ROCKER = 0.12
+# Distance of the bearings (m).
+GROUND = 0.16
+# Speed of the crank (rad/s).
+SPEED = 30.0
+# Radial play of the worn pin (m).
+PLAY = 3e-4
+# Stiffness of the contact in the worn pin (N/m^1.5).
+STIFFNESS = 6e9
+# Time of a turn of the crank (s).
+TURN = 2 * np.pi / SPEED
 
 
 def four_bar(worn):
@@ -98,6 +106,7 @@ def show(times, away, force, proper, file):
 
 
 def main():
+    """Simulate the worn and the ideal four-bar, and draw orbit and force."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a quarter of a turn")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")

@@ -12,6 +12,7 @@ import jax
 # Before any array is made.
 jax.config.update("jax_enable_x64", True)
 
+# Folder of the repository.
 ROOT = Path(__file__).parents[1]
 
 for place in (ROOT / "tests" / "helpers", ROOT / "benchmarks"):

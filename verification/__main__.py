@@ -36,6 +36,7 @@ def work_and_precision(jobs: int) -> list[dict]:
 
 
 def main() -> int:
+    """Run the command line: compute cases and write results and page; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m verification", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--only", nargs="*", help="words in the names of cases; writes no files")

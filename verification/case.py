@@ -34,10 +34,12 @@ class Simulation(NamedTuple):
 
     @property
     def coordinates(self) -> str:
+        """Return the name of the formulation, for the name of a case."""
         return type(self.formulation).__name__
 
     @property
     def label(self) -> str:
+        """Return the name of the method with its step in ms, or its tolerance."""
         name = type(self.method).__name__
         if self.step is None:
             return f"{name}, {float(self.method.rtol):g}"
@@ -51,10 +53,15 @@ class Analysis(NamedTuple):
     coordinates: str = "Cartesian"
 
 
+# Analysis by `mbs.kinematics`.
 KINEMATICS = Analysis("kinematics")
+# Evaluation of Φ, Φ_q, ν and γ at given states.
 EQUATIONS = Analysis("Φ, Φ_q, ν, γ")
+# Analysis by `mbs.diagnose`.
 DIAGNOSIS = Analysis("diagnose")
+# Analysis by `mbs.find_singularities`.
 SINGULARITIES = Analysis("find_singularities")
+# Derivatives of `mbs.kinematics` by the design.
 GRADIENT = Analysis("gradient of kinematics")
 
 
@@ -68,6 +75,7 @@ class Comparison(NamedTuple):
 
     @property
     def holds(self) -> bool:
+        """Return True if the deviation is within the tolerance."""
         return bool(self.deviation <= self.tolerance)
 
 
@@ -119,6 +127,7 @@ class Case:
 
     @property
     def name(self) -> str:
+        """Return the name of the case: source, problem, formulation and method."""
         return f"{self.source}: {self.problem}, {self.by.coordinates}, {self.by.label}"
 
     def comparisons(self) -> list[Comparison]:
@@ -136,6 +145,7 @@ def case(
     """Decorate `compute`: register a case for each analysis; only the first of them may be quick."""
 
     def register(compute):
+        """Register the function as the computation of a case for each analysis."""
         for k, by in enumerate(analyses):
             new = Case(source, problem, by, references, quick and k == 0, compute)
             if new.name in CASES:
@@ -156,6 +166,7 @@ class Result(NamedTuple):
 
     @property
     def holds(self) -> bool:
+        """Return True if no exception was raised and all comparisons hold."""
         return not self.error and bool(self.comparisons) and all(line.holds for line in self.comparisons)
 
 

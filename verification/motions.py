@@ -17,9 +17,9 @@ from linkages import apex, four_bar, four_bar_guess, reference
 from verification import ROOT
 from verification.cases import linkages
 
-# File of the sheet.
+# File of the picture with all motions.
 SHEET = ROOT / "docs" / "images" / "verification_motions.png"
-# Panels in a row.
+# Motions in a row of the picture.
 COLUMNS = 4
 
 
@@ -32,12 +32,14 @@ class Panel(NamedTuple):
 
 
 def windows():
+    """Return the motion of two four-bar windows."""
     mech = dynamic_problems.windows(2)
     run = mbs.simulate(mech, np.linspace(0, 0.8, 41), *dynamic_problems.windows_start(2, 1.0), step=5e-3)
     return Panel(mech, run, (("C0", (0.5, 0)), ("C2", (0.5, 0))))
 
 
 def andrews():
+    """Return the motion of Andrews' mechanism."""
     given = reference("andrews")
     length = given["parameters"]["lengths_m"]
     start = dynamic_problems.andrews_start(length, dynamic_problems.andrews_angles(given["q_initial"]))
@@ -48,18 +50,21 @@ def andrews():
 
 
 def bricard():
+    """Return the motion of Bricard's mechanism."""
     mech, start = spatial_problems.bricard()
     run = mbs.simulate(mech, np.linspace(0, 3, 121), start, step=1e-2, formulation=mbs.JointCoordinates())
     return Panel(mech, run, (("rod2", (0.5, 0, 0)), ("rod3", (0.5, 0, 0))))
 
 
 def spatial_slider_crank():
+    """Return the motion of the spatial slider-crank."""
     mech, start = spatial_problems.slider_crank()
     run = mbs.simulate(mech, np.linspace(0, 1, 81), start, {"crank.wx": 6.0}, step=5e-3)
     return Panel(mech, run, (("rod", (0, 0, 0)), ("rod", (-0.15, 0, 0))))
 
 
 def cam():
+    """Return the motion of a cam with a roller follower."""
     mech = haug_gears.valve_gear(haug_gears.roller_contact(haug_gears.cosine_cam))
     times = np.linspace(0.06, 3.2, 61)
     phi = haug_gears.START + haug_gears.SPEED * times[0]
@@ -72,6 +77,7 @@ def cam():
 
 
 def gear():
+    """Return the motion of a gear that rolls on a fixed one."""
     drivers = {"turn": planar.AbsoluteAngleDriver("gear", mbs.motion.Ramp(-np.pi))}
     mech = mbs.Mechanism({"gear": planar.Body()}, haug_gears.GEARS, drivers)
     run = mbs.kinematics(mech, np.linspace(0, 1.9, 96), {"gear": (2.6, 1.5, 0.0)})
@@ -79,24 +85,28 @@ def gear():
 
 
 def rack():
+    """Return the motion of a rack and pinion."""
     mech = haug_gears.rack_and_pinion()
     run = mbs.kinematics(mech, haug_gears.TENTHS, {"rack": (0.8, 0, -0.3), "pinion": (0, 0, -0.6)})
     return Panel(mech, run, (("rack", (0, 0)), ("rack", (-0.7, 0))))
 
 
 def excavator():
+    """Return the motion of an excavator moved by a cylinder."""
     mech = haug_drivers.excavator(haug_drivers.CYLINDER)
     run = mbs.kinematics(mech, 1.5 * haug_drivers.DIGGING, {"boom": (0, 0, 0.7), "arm": (2.7, 2.2, 0.5)})
     return Panel(mech, run, (("arm", (0, 0)), ("arm", (1.5, 0))))
 
 
 def slider_crank_that_locks_up():
+    """Return the motion of a slider-crank up to its lock-up."""
     mech, times = haug_singular.slider_crank(0.6), np.linspace(-0.6, 0.6, 31)
     run = mbs.kinematics(mech, times, haug_singular.coupler_guess(0.6, times[0]))
     return Panel(mech, run, (("coupler", (0, 0)), ("coupler", (0, 0.3))))
 
 
 def coupler_curve():
+    """Return the motion of a four-bar with its coupler point."""
     p = reference("planar_four_bar_kinematics")["parameters"]
     b = linkages.lengths(p)
     mech = four_bar(b)
@@ -105,6 +115,7 @@ def coupler_curve():
 
 
 def straight_line():
+    """Return the motion of Peaucellier's inversor."""
     numbers = reference("classic_linkages")["peaucellier"]["parameters"].values()
     b = dict(zip(("a", "arm", "side"), numbers, strict=True))
     mech, times = linkages.peaucellier({k: jnp.asarray(x) for k, x in b.items()}), np.linspace(-0.87, 0.87, 41)
@@ -113,13 +124,14 @@ def straight_line():
 
 
 def jansen():
+    """Return the motion of Jansen's leg."""
     holy = reference("classic_linkages")["jansen"]["lengths"]
     mech = linkages.jansen(holy)
     run = mbs.kinematics(mech, np.linspace(0, 2 * np.pi, 73), linkages.jansen_guess(holy))
     return Panel(mech, run, (("lower", apex(holy["g"], holy["i"], holy["h"])),))
 
 
-# Panels by title.
+# Function that computes each motion of the picture, by title.
 PANELS: dict[str, Callable[[], Panel]] = {
     "Haug 3.4.1: rolling gear": gear,
     "Haug 3.4.2: rack and pinion": rack,
@@ -137,7 +149,7 @@ PANELS: dict[str, Callable[[], Panel]] = {
 
 
 def draw_sheet() -> None:
-    """Write the sheet, on white so that it can be read on a dark page too."""
+    """Write the picture with all motions, on white so that it can be read on a dark page too."""
     import matplotlib.pyplot as plt
 
     from jaxmbs.viz import style

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from verification import ROOT
 from verification.sources import SOURCES
 
-# File of the page.
+# File of the page on verification.
 PAGE = ROOT / "docs" / "verification.md"
 
 
 def text_of(results: dict) -> str:
-    """Return the page: setting of the run, a table for each source, work and precision, the motions."""
+    """Return the text of the page on verification: setting, a table per source, work and precision, motions."""
     lines = sum(len(case["lines"]) for case in results["cases"])
     bad = [case for case in results["cases"] if case["error"] or not all(line["holds"] for line in case["lines"])]
     parts = [
@@ -71,20 +71,20 @@ def _cell(text: str) -> str:
 
 
 def _deviation(line: dict) -> str:
-    """Return the deviation, bold if it is out of tolerance."""
+    """Return the deviation of a comparison as text, bold if it is out of tolerance."""
     found = "none" if line["unit"] == "the same" else f"{line['deviation']:.1e}" if line["deviation"] else "0"
     return found if line["holds"] else f"**{found if line['unit'] != 'the same' else 'not the same'}**"
 
 
 def _tolerance(line: dict) -> str:
-    """Return the tolerance with its unit."""
+    """Return the tolerance of a comparison with its unit."""
     if line["unit"] == "the same":
         return "none"
     return f"{line['tolerance']:.3g} {line['unit']}".strip()
 
 
 def _precision(problems: list[dict]) -> list[str]:
-    """Return the paragraphs on work and precision, and the tools that took no part."""
+    """Return the paragraphs on work and precision of methods, and on the tools that took no part."""
     if not problems:
         return []
     parts = [
@@ -143,5 +143,5 @@ def diagram(problems: list[dict]) -> None:
 
 
 def write(results: dict) -> None:
-    """Write the page."""
+    """Write the page on verification."""
     PAGE.write_text(text_of(results))

@@ -72,16 +72,16 @@ class Andrews:
                 yield from self._depth_first(child)
 
     def at(self, body, place):
-        """Return a place of a body, given from its mass centre, relative to the joint that carries it; three numbers."""
+        """Return a place of a body, given from its mass centre, from the joint that carries the body, (3,)."""
         return np.append(place - self.tree[body][2], 0.0)
 
     @property
-    def relative(self):
-        """Angles of the joints at the start (rad)."""
+    def joint_angles(self):
+        """Angle of each joint at the start, of a body from the one that carries it (rad)."""
         return np.array([self.start[name] - self.start[self.tree[name][0]] for name in self.bodies])
 
     def error(self, relative):
-        """Return the largest error of an absolute angle (rad) from the final joint angles."""
+        """Return the largest error of a body's final angle (rad), from the final joint angles."""
         angles = {"ground": 0.0}
         for name, angle in zip(self.bodies, relative, strict=True):
             angles[name] = angles[self.tree[name][0]] + angle
@@ -130,7 +130,7 @@ def mujoco_andrews(steps: int):
     names = [mujoco.mj_id2name(compiled, mujoco.mjtObj.mjOBJ_JOINT, k) for k in range(compiled.njnt)]
     order = [names.index(name) for name in model.bodies]
     qpos = np.zeros(len(names))
-    qpos[order] = model.relative
+    qpos[order] = model.joint_angles
     return peers.mujoco_final_positions([compiled], steps, qpos), lambda end: model.error(end[0, order])
 
 
@@ -169,6 +169,7 @@ def pinocchio_andrews(steps: int):
     motor, bde = given.bodies.index("OF"), given.bodies.index("BDE")
 
     def torque(q):
+        """Return the joint torques of motor and spring at joint angles q."""
         c, s = np.cos(q[bde]), np.sin(q[bde])
         x, y = c * lever[0] - s * lever[1], s * lever[0] + c * lever[1]
         dx, dy = given.points["ground"]["C"] - pivot - (x, y)
@@ -178,7 +179,7 @@ def pinocchio_andrews(steps: int):
         out[motor], out[bde] = given.torque, pull * (x * dy - y * dx)
         return out
 
-    acceleration, start = peers.pinocchio_acceleration(model, ties, torque), given.relative
+    acceleration, start = peers.pinocchio_acceleration(model, ties, torque), given.joint_angles
     return lambda: peers.runge_kutta(acceleration, start, 0 * start, 0.03 / steps, steps), given.error
 
 
@@ -226,6 +227,7 @@ def exudyn_andrews(steps: int):
     settings = exudyn.settings(steps, 0.03)
 
     def run():
+        """Simulate Andrews' mechanism and return the change of each body's angle."""
         exudyn.simulate(settings)
         return {name: exudyn.angle_change(name) for name in given.bodies}
 
@@ -234,7 +236,7 @@ def exudyn_andrews(steps: int):
     )
 
 
-# For each problem and tool: label of the curve, and the function that prepares a run.
+# For each problem and tool: label of its curve, and the function that prepares a run with a number of steps.
 PEERS = {
     "andrews": {
         "MuJoCo": ("RK4, soft connect", mujoco_andrews),

@@ -37,6 +37,7 @@ def slider_crank_problem() -> MotionProblem:
     rows = given["rows_centre_of_mass_at_pivot"]
 
     def start():
+        """Return mechanism, poses and velocities at the start."""
         mech, poses = spatial_problems.slider_crank()
         return mech, poses, {"crank.wx": rows[0][4]}
 
@@ -44,8 +45,9 @@ def slider_crank_problem() -> MotionProblem:
     return MotionProblem("Spatial slider-crank, 1 s", "m", start, rows[-1][0], error, doubling_steps(125, 4))
 
 
+# The formulation in joint coordinates, which several curves share.
 JOINTS = mbs.JointCoordinates()
-# For each label of a curve of jaxmbs: options of `simulate`, and number of samples.
+# Options of `simulate` and number of samples, by label of a curve of jaxmbs.
 JAXMBS_OPTIONS = {
     "RK4": ({}, 1),
     "RK4, joint coordinates": ({"formulation": JOINTS}, 1),
@@ -54,7 +56,7 @@ JAXMBS_OPTIONS = {
     "semi-implicit Euler": ({"method": mbs.SemiImplicitEuler()}, 1),
     "adaptive": ({}, 1),
 }
-# Tolerances of the adaptive method.
+# Relative tolerances of the adaptive method, one for each point of its curve.
 TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10)
 
 
@@ -66,6 +68,7 @@ def own_point(problem: MotionProblem, batch: int, steps: int, **how) -> Accuracy
     start = mbs.simulate(mech, times[:1], q, v)
 
     def run(q, v):
+        """Return the error and the status of a motion that starts with q and v."""
         motion = mbs.simulate(mech, times, q, v, **how)
         return problem.error(motion), motion.status[-1]
 
@@ -99,7 +102,7 @@ def own_curve(problem: MotionProblem, label: str) -> Curve:
     return Curve("jaxmbs", label, points, failed=failed)
 
 
-# Problems by name.
+# Functions that return the problems of work and precision, by name.
 PROBLEMS = {"andrews": andrews_problem, "slider_crank": slider_crank_problem}
 
 

@@ -17,9 +17,9 @@ import quick_compilation
 from verification import cases as cases
 from verification.case import CASES, Result, run
 
-# File of the results.
+# File of the results of all cases, from which the page is written.
 RESULTS = Path(__file__).with_name("results.json")
-# Packages whose versions are recorded.
+# Packages whose versions the file of results records.
 PACKAGES = ("jaxmbs", "jax", "numpy", "llvmlite", "mujoco", "pin", "exudyn")
 
 

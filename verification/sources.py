@@ -10,7 +10,7 @@ class Source(NamedTuple):
     citation: str
 
 
-# Sources by name.
+# All sources of cases by name.
 SOURCES = {
     "Haug": Source(
         "Planar kinematics in Cartesian coordinates, singular configurations, design sensitivities, a mechanism in space.",

@@ -23,15 +23,22 @@ class Entry(NamedTuple):
 
 
 def bar(body="a", reach=1.0):
+    """Return a bar of an example as the points (body, point) drawn on it: its frame and its end at x = `reach`."""
     return ((body, (0.0, 0.0)), (body, (reach, 0.0)))
 
 
+# Words for the reaction of elements that hold x.
 ALONG_X = "a force along the x axis of the ground"
+# Words for the reaction of elements that hold y.
 ALONG_Y = "a force along the y axis of the ground"
+# Words for the reaction of elements that hold an angle.
 ANGLE = "a torque"
+# Words for the reaction of drivers; the braces hold the kind of force or torque.
 EFFORT = "Its multiplier is the driving {}, `reactions[…].effort`."
+# Points drawn on the two planar bars "a" and "b" of most examples.
 PLANAR_PAIR = bar("a") + bar("b")
 
+# Examples of the planar elements, by kind and class.
 PLANAR = {
     "Joints": {
         "Revolute": Entry(
@@ -199,11 +206,16 @@ PLANAR = {
     },
 }
 
-PAIR = (("a", (-0.9, 0.0, 0.0)), ("b", (0.9, 0.0, 0.0)))  # two rods along x
+# Points drawn on the two spatial rods "a" and "b" of most examples, both along x.
+PAIR = (("a", (-0.9, 0.0, 0.0)), ("b", (0.9, 0.0, 0.0)))
+# Guess for two bodies with a distance of 1 along x.
 APART = {"a": (0, 0, 0, 1, 0, 0, 0), "b": (1.0, 0, 0, 1, 0, 0, 0)}
+# Guess for a body 0.8 above the other, turned a little about z.
 ABOVE = {"a": (0, 0, 0, 1, 0, 0, 0), "b": (0, 0, 0.8, 0.95, 0, 0, 0.3)}
+# Code of the points of two rods that meet in a joint: the end of "a" and the start of "b".
 ENDS = "(0.5, 0.0, 0.0), (-0.5, 0.0, 0.0)"
 
+# Examples of the spatial elements, by kind and class.
 SPATIAL = {
     "Joints": {
         "Revolute": Entry(

@@ -9,9 +9,9 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import planar
 
-# Steps of a turn.
+# Steps of the crank in the turn that a page computes after dragging.
 STEPS = 120
-# Times of a turn.
+# Times of these steps; the crank turns at 1 rad per unit of time.
 TIMES = np.linspace(0.0, 2 * np.pi, STEPS + 1)
 
 
@@ -48,6 +48,7 @@ def four_bar(ground, lengths, point, angle, rate, near):
     }
 
     def quantities(motion):
+        """Return the quantities that the page of the four-bar draws."""
         apart = motion.position("coupler.phi") - motion.position("rocker.phi")
         return *_points(motion, "coupler", coupler, point), motion.velocity("rocker.phi") / rate, _acute(apart)
 
@@ -80,6 +81,7 @@ def slider_crank(ground, lengths, point, angle, rate, near):
     }
 
     def quantities(motion):
+        """Return the quantities that the page of the slider-crank draws."""
         across = motion.position("rod.phi") - np.pi / 2
         return *_points(motion, "rod", rod, point), motion.velocity("slider.x") / rate, _acute(across)
 
@@ -94,7 +96,7 @@ def javascript(linkage) -> str:
 
 
 def _turn(mech, guess, quantities):
-    """Return the quantities `quantities(motion)` at each time, and the status."""
+    """Return `quantities(motion)` at each of `TIMES`, and the statuses."""
     motion = mbs.kinematics(mech, TIMES, guess)
     # A loop over times in the program keeps the JavaScript short.
     return *jax.lax.map(quantities, dataclasses.replace(motion, mechanism=None)), motion.status

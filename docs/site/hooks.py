@@ -27,10 +27,11 @@ import lessons
 jax.config.update("jax_enable_x64", True)
 mpl.use("Agg")
 
+# Folder of the repository.
 ROOT = Path(__file__).parent.parent.parent
-# Module and catalogue of each space.
+# Module and catalogue of examples of the elements of the plane and of space.
 SPACES = {"planar": (planar, catalogue.PLANAR), "spatial": (spatial, catalogue.SPATIAL)}
-# Modules of the reference, with their titles.
+# Modules of the reference pages, with their titles.
 MODULES = {
     "jaxmbs": "The front door", "jaxmbs.planar": "Planar elements", "jaxmbs.spatial": "Spatial elements",
     "jaxmbs.motion": "Motions", "jaxmbs.forces": "Forces", "jaxmbs.synthesis": "Synthesis",

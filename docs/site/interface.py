@@ -27,18 +27,18 @@ from jaxmbs.planar.outlines import AbstractOutline
 from jaxmbs.synthesis import Linkage
 from jaxmbs.system.mechanism import Mechanism
 
-# File of the listing.
+# File with the listing of the public interface.
 FILE = Path(__file__).parent.parent / "api.txt"
-# Characters in a line on the page.
+# Longest line of the listing on its page, in characters.
 LINE_WIDTH = 110
-# Modules of the reference, and their names in user code.
+# Modules of the public interface, and their names in user code.
 MODULES = {
     "jaxmbs": "mbs", "jaxmbs.planar": "mbs.planar", "jaxmbs.spatial": "mbs.spatial", "jaxmbs.motion": "mbs.motion",
     "jaxmbs.forces": "mbs.forces", "jaxmbs.synthesis": "mbs.synthesis", "jaxmbs.identification": "mbs.identification",
     "jaxmbs.system.topology": "mbs.topology", "jaxmbs.numerics.rotation": "mbs.rotation", "jaxmbs.io": "mbs.io",
     "jaxmbs.env": "mbs.env", "jaxmbs.sweeps": "mbs.sweeps", "jaxmbs.viz": "mbs.viz",
 }  # fmt: skip
-# Patterns of names that may change in a minor version: new ones, and those for authors of new elements.
+# Patterns of public names that may change in a minor version: new ones, and those for authors of new elements.
 EXPERIMENTAL = (
     "mbs.program", "mbs.ProgramError", "mbs.PerformanceWarning", "mbs.explain", "mbs.Explanation*", "mbs.identif*",
     "mbs.Identified*", "mbs.Record*",
@@ -48,7 +48,7 @@ EXPERIMENTAL = (
     "mbs.viz.MAX_POINTS", "mbs.planar.Pose*", "mbs.spatial.Pose*", "mbs.spatial.euler_vector", "mbs.motion.*_*",
     "mbs.motion.AbstractMotion", "jaxmbs identify*", "jaxmbs sweep*",
 )  # fmt: skip
-# Old names that still work, and the new ones; see docs/support.md.
+# Old public names that still work, with the new ones; see docs/support.md.
 DEPRECATED = {
     "mbs.planar.AbsoluteDistance(center=)": "centre",
     "mbs.planar.AbsoluteDistance.center": "centre",

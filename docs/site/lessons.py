@@ -9,12 +9,15 @@ import json
 import tomllib
 from pathlib import Path
 
+# Folder of the repository.
 ROOT = Path(__file__).parents[2]
-# Page with the table.
+# Page with the table of lessons.
 PAGE = ROOT / "docs" / "lessons.md"
+# Notebooks of the lessons in their order.
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+# Address of Google Colab.
 COLAB = "https://colab.research.google.com"
-# Head of the table.
+# Head of the table of lessons.
 TABLE_HEAD = "| lesson | what you learn |"
 
 
@@ -86,6 +89,7 @@ def table() -> str:
 
 
 def main():
+    """Write the first two cells of all notebooks and the table of lessons."""
     for path in NOTEBOOKS:
         notebook = json.loads(path.read_text())
         for cell, source in zip(notebook["cells"][:2], (head(path), install(path)), strict=True):

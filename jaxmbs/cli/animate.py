@@ -8,11 +8,12 @@ from jaxmbs.cli.motion import motion_of
 from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, positive, read_model, status_names
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
-# Suffixes of films.
+# Suffixes of the films that `jaxmbs animate` writes.
 SUFFIXES = (".gif", ".html", ".mp4")
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs animate` to its parser."""
     add_model(parser)
     parser.add_argument("film", type=Path, metavar="FILM", help=f"the file to write: {', '.join(SUFFIXES)}")
     add_times(parser, 101)
@@ -26,6 +27,7 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
+    """Write the motion of a model as a film: by its drivers if they determine it, else by simulation."""
     import numpy as np
 
     import jaxmbs as mbs

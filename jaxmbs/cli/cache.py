@@ -6,10 +6,12 @@ from jaxmbs.cli.report import Report
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs cache` to its parser."""
     parser.add_argument("--clear", action="store_true", help="remove all files")
 
 
 def run(args) -> Report:
+    """Report the folder and size of the cache of compiled programs, after clearing it with `--clear`."""
     from jaxmbs.programs import active_store
 
     place = active_store()

@@ -7,6 +7,7 @@ from jaxmbs.cli.report import FAILED, OK, Report, without_noise, working
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs check` to its parser."""
     add_model(parser)
     add_times(parser, 101)
     add_tolerance(parser)
@@ -21,6 +22,7 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
+    """Assemble a model and report its size, degrees of freedom and redundant constraints."""
     import numpy as np
 
     import jaxmbs as mbs

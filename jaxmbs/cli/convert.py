@@ -9,11 +9,13 @@ from jaxmbs.cli.report import Report
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs convert` to its parser."""
     add_model(parser)
     parser.add_argument("output", type=Path, metavar="FILE", help="the file to write: .json, .xml or .mjcf")
 
 
 def run(args) -> Report:
+    """Read a model and write it in the format of the output's suffix."""
     import jaxmbs as mbs
 
     model = read_model(args)

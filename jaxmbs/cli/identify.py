@@ -9,11 +9,12 @@ from pathlib import Path
 from jaxmbs.cli.options import add_integrator, add_model, positive_count, read_model
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
-# Name of the column with the times.
+# Name of the column of a record with the times.
 TIME = "t"
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs identify` to its parser."""
     add_model(parser)
     parser.add_argument(
         "data", type=Path, nargs="+", metavar="DATA",
@@ -38,6 +39,7 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
+    """Fit the free numbers of a model to recorded signals, and report them with their deviations."""
     import jax
     import numpy as np
 
@@ -56,6 +58,7 @@ def run(args) -> Report:
     records = [_record(path, args.deviation) for path in args.data]
 
     def build(numbers):
+        """Return the model with the free numbers in their places."""
         mech = model
         for path, steps in places.items():
             mech = with_number(mech, steps, numbers[path])
@@ -95,7 +98,7 @@ def run(args) -> Report:
 
 
 def _number_or_unknown(x: float) -> float | str:
-    """Return a number, or "unknown" if it is not finite."""
+    """Return a number for a report, or "unknown" if it is not finite."""
     return x if math.isfinite(x) else "unknown"
 
 

@@ -8,6 +8,7 @@ from jaxmbs.cli.report import Report, working
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs kinematics` to its parser."""
     add_model(parser)
     add_times(parser, 101)
     add_tolerance(parser)
@@ -15,6 +16,7 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
+    """Move a model by its drivers and report or write the motion."""
     import jaxmbs as mbs
 
     check_output(args.output)

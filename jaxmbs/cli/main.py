@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 from jaxmbs.cli.report import BAD_INPUT, FAILED, INTERRUPTED, complain, show
 
-# Summary of each command. Its module has the same name.
+# One-line summary of each command of `jaxmbs`. The module of a command has the same name.
 COMMANDS = {
     "check": "degrees of freedom, redundant constraints, singularities, the code that runs",
     "simulate": "motion under forces, as a table",
@@ -42,6 +42,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises its errors."""
 
     def error(self, message):
+        """Raise `UsageError` in place of ending the process, as argparse does."""
         raise UsageError(f"{message} (see {self.prog} --help)")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from jaxmbs.cli.options import status_names
 from jaxmbs.cli.report import FAILED, OK, Report, without_noise
 
-# Suffixes of tables.
+# Suffixes of the tables that `--output` writes.
 SUFFIXES = (".csv", ".json")
 
 

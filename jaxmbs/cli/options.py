@@ -6,13 +6,13 @@ import argparse
 import math
 from pathlib import Path
 
-# Integrators, names of classes in `jaxmbs`.
+# Integrators that `--method` takes, names of classes in `jaxmbs`.
 METHODS = ("RK4", "SemiImplicitEuler", "GeneralizedAlpha", "HHT", "CoordinatePartitioning", "Adaptive")
-# Largest number of times, samples or steps: more do not fit into memory.
+# Options that count times, samples or steps refuse larger numbers, which do not fit into memory.
 MAX_COUNT = 10_000_000
-# Largest number of designs of a sweep, which are never in memory all at once.
+# The option for the number of designs of a sweep refuses larger numbers; designs are never in memory all at once.
 MAX_DESIGNS = 10**12
-# Formulations: option and name of the class in `jaxmbs`.
+# Class in `jaxmbs` for each formulation that `--formulation` takes.
 FORMULATIONS = {"augmented": "Augmented", "natural": "Natural", "joint": "JointCoordinates", "kane": "Kane"}
 
 
@@ -127,7 +127,7 @@ def _whole_number(text: str, smallest: int, largest: int = MAX_COUNT) -> int:
 
 
 def status_names(status) -> dict[str, int]:
-    """Return the number of times of each status, by its name."""
+    """Return how many times of a motion have each status, by its name."""
     import numpy as np
 
     from jaxmbs.numerics.results import Status

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxmbs.dynamics.quantities import QUANTITIES, MotionWithReactions, quantity
 
-# Reductions of a quantity over time to one number.
+# Function that reduces a quantity over time to one number, by the name used on the command line.
 REDUCTIONS: dict[str, Callable] = {
     "max": lambda x: jnp.max(x),
     "min": lambda x: jnp.min(x),

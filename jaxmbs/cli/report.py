@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-# Exit code of success.
+# Exit code of a command that succeeds.
 OK = 0
 # Exit code if the mechanism cannot do what was asked.
 FAILED = 1
-# Exit code of bad input.
+# Exit code of a command with bad input, such as an unknown option or a missing file.
 BAD_INPUT = 2
 # Exit code after an interrupt, as shells define it.
 INTERRUPTED = 130
-# A progress bar appears after this many seconds.
+# A progress bar appears if a command takes longer than this many seconds.
 PROGRESS_DELAY_SECONDS = 1.0
-# Significant digits of numbers in reports as text.
+# Significant digits of numbers in reports printed as text.
 DIGITS = 6
-# Numbers below this many rounding errors of their operands are shown as zero.
+# Numbers smaller than this many rounding errors of the numbers they were computed from are reported as 0.
 MAX_ROUNDING_ERRORS = 100
 
 

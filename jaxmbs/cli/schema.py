@@ -6,10 +6,12 @@ from jaxmbs.cli.report import Report
 
 
 def arguments(parser) -> None:
+    """Add no arguments: `jaxmbs schema` has none."""
     del parser
 
 
 def run(args) -> Report:
+    """Report the JSON Schema of model files."""
     from jaxmbs.io import schema
 
     # A schema is always printed as JSON.

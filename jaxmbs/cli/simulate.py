@@ -8,6 +8,7 @@ from jaxmbs.cli.report import Report, without_noise, working
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs simulate` to its parser."""
     add_model(parser)
     add_times(parser, 101)
     add_integrator(parser)
@@ -16,6 +17,7 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
+    """Simulate a model from its guess and report or write the motion."""
     import numpy as np
 
     import jaxmbs as mbs

@@ -12,15 +12,16 @@ from jaxmbs.cli.report import FAILED, INTERRUPTED, OK, Report, working
 
 # Samplers: option and name of the class in `jaxmbs.sweeps`.
 SAMPLERS = {"random": "Random", "latin": "LatinHypercube", "sobol": "Sobol", "grid": "Grid"}
-# Default number of designs.
+# Number of designs of a sweep without `--size`.
 DEFAULT_SIZE = 1000
-# Suffixes of pictures.
+# Suffixes of the pictures that `jaxmbs sweep --summary` draws.
 PICTURES = (".png", ".svg", ".pdf")
-# Largest number of columns in a picture.
+# Largest number of columns in the picture of a summary, results before designs; further ones are not drawn.
 MAX_DRAWN_COLUMNS = 10
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs sweep` to its parser."""
     add_model(parser, optional=True)
     parser.add_argument(
         "--vary", action="append", default=[], metavar="PLACE=VALUES",
@@ -52,6 +53,7 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
+    """Run a sweep of a model, or merge or summarise existing stores."""
     given = [name for name in ("summary", "merge") if getattr(args, name)]
     if given and (args.model or args.vary or args.record or len(given) > 1):
         raise ValueError(f"--{given[0]} reads existing stores: give no model, --vary or --record with it")
@@ -121,6 +123,7 @@ def _study(args):
     records = {text: _naming_option("--record", recorder, model, text) for text in args.record}
 
     def measure(design):
+        """Return the recorded numbers of the motion of a model with the varied numbers of one design."""
         mech = model
         for path, steps in places.items():
             mech = with_number(mech, steps, design[path])
@@ -158,7 +161,7 @@ def _designs(args):
 
 
 def _naming_option(option: str, function, *given):
-    """Call a function and prefix its `ValueError` with the option."""
+    """Return function(*given); prefix its `ValueError` with the name of the option."""
     try:
         return function(*given)
     except ValueError as error:
@@ -166,7 +169,7 @@ def _naming_option(option: str, function, *given):
 
 
 def _merge(args) -> Report:
-    """Merge stores."""
+    """Merge the stores of `--merge` into that of `--output`, and report its samples and those that are missing."""
     import jaxmbs as mbs
 
     with working("merging"):
@@ -177,7 +180,7 @@ def _merge(args) -> Report:
 
 
 def _summary(args) -> Report:
-    """Summarise a store, and draw its picture."""
+    """Report statuses and quantiles of the store of `--summary`, and draw its columns against each other."""
     import jaxmbs as mbs
 
     found = mbs.sweeps.Results(args.summary)

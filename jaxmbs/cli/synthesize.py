@@ -10,15 +10,16 @@ from typing import Any
 from jaxmbs.cli.options import positive, positive_count
 from jaxmbs.cli.report import Report, working
 
-# Tasks of synthesis.
+# Tasks of `jaxmbs synthesize`, names of functions in `jaxmbs.synthesis`.
 TASKS = ("path", "function", "motion", "curve")
-# Suffixes of outputs that are models.
+# Ends of output names for which `jaxmbs synthesize` writes the mechanism that it found as a model file.
 MODELS = (".model.json",)
-# Options of the task "curve" only.
+# Options of `jaxmbs synthesize` that only the task "curve" takes.
 CURVE_OPTIONS = ("links", "sliders", "ratio")
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs synthesize` to its parser."""
     parser.add_argument("task", choices=TASKS, help="task of the linkage")
     parser.add_argument(
         "targets", type=Path, metavar="FILE",
@@ -58,6 +59,7 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
+    """Search a linkage for the targets of a file, report it, and write the outputs asked for."""
     import jaxmbs as mbs
     from jaxmbs.io.outlines import read_table
 
@@ -105,7 +107,7 @@ def _curve_row(solution) -> dict[str, Any]:
 
 
 def _design(solution) -> dict[str, Any]:
-    """Return the numbers of a linkage by name."""
+    """Return the numbers of a linkage found by synthesis, such as its lengths, by name."""
     return {name: value for name, value in solution.design.items() if value is not None}
 
 
@@ -115,7 +117,7 @@ def _mechanism(args) -> str:
 
 
 def _options(args) -> dict[str, Any]:
-    """Return the arguments that `synthesis.path`, `function` and `motion` share."""
+    """Return the arguments that `synthesis.path`, `function` and `motion` share, from the command line."""
     options = {"mechanism": _mechanism(args), "lower": args.lower, "upper": args.upper, "seed": args.seed}
     more = {"starts": args.starts, "transmission_angle": args.transmission_angle}
     return options | {name: value for name, value in more.items() if value is not None}
@@ -136,7 +138,7 @@ def _refuse_options(args, task: str, *names: str) -> None:
 
 
 def _path(args, table):
-    """Search linkages for a path."""
+    """Search linkages whose coupler point passes the points of a table; return the result of `synthesis.path`."""
     import numpy as np
 
     import jaxmbs as mbs
@@ -160,7 +162,7 @@ def _path(args, table):
 
 
 def _function(args, table):
-    """Search linkages for a function."""
+    """Search linkages whose output angle follows the function of a table; return the result of `synthesis.function`."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -188,7 +190,7 @@ def _function(args, table):
 
 
 def _motion(args, table):
-    """Search linkages for poses."""
+    """Search linkages whose coupler takes the poses of a table; return the result of `synthesis.motion`."""
     import numpy as np
 
     import jaxmbs as mbs
@@ -201,7 +203,7 @@ def _motion(args, table):
 
 
 def _curve(args, points):
-    """Search linkages for the shape of a curve."""
+    """Search linkages that trace the shape of a curve; return the result of `synthesis.curve`."""
     import jaxmbs as mbs
 
     _refuse_options(args, "curve", "whole-turn", "lower", "upper", "output-span", "input-span")

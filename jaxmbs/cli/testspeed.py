@@ -7,13 +7,14 @@ import time
 from jaxmbs.cli.options import add_integrator, add_model, integrator_of, positive_count, read_model
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
-# Default step in seconds.
+# Step of the integrator in seconds, without `--step`.
 DEFAULT_STEP = 1e-3
-# Timed runs, of which the median is reported.
+# Timed runs of each batch size, of which the median is reported.
 REPEATS = 3
 
 
 def arguments(parser) -> None:
+    """Add the arguments of `jaxmbs testspeed` to its parser."""
     add_model(parser)
     parser.add_argument(
         "--batch",
@@ -28,6 +29,7 @@ def arguments(parser) -> None:
 
 
 def run(args) -> Report:
+    """Time the simulation of batches of a model and report steps per second by batch size."""
     import jax
 
     import jaxmbs as mbs
@@ -55,7 +57,7 @@ def run(args) -> Report:
 
 
 def _measure(model, q, count: int, steps: int, options) -> dict:
-    """Time one batch size. Samples start with slightly different velocities, so that they share no computation."""
+    """Return speed and compile time of one batch size; the samples start with slightly different velocities."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -65,7 +67,7 @@ def _measure(model, q, count: int, steps: int, options) -> dict:
     times = jnp.array([0.0, steps * options["step"]])
 
     def final_state(factor):
-        """Return the final q and status of a start whose velocities are scaled."""
+        """Return the final q and status of the motion from the given velocities times `factor`."""
         run = mbs.simulate(model, times, q, factor * model.velocity, **options)
         return run.q[-1], run.status[-1]
 

@@ -10,9 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
-# Groups of elements of a model.
+# Groups of elements in which a path to a number of a model may begin.
 GROUPS = ("bodies", "constraints", "drivers", "forces")
-# Forms of the text after the place.
+# Help text on the ranges that `--vary` and similar options take after the path to a number.
 SPECS = "A:B (uniform), log:A:B, normal:MEAN,DEVIATION, A:B:N (N values of a grid), or A,B,C"
 
 # Path to a number: fields of objects by name, items of tuples and arrays by index.
@@ -150,12 +150,12 @@ def distribution_of(text: str, grid: bool) -> Any:
 
 
 def _is_array(node) -> bool:
-    """Return True for arrays and numbers."""
+    """Return True for arrays and numbers, which have no named parts but may have an index."""
     return isinstance(node, (np.ndarray, np.generic, float, jax.Array))
 
 
 def _options(node) -> Mapping[Any, Any]:
-    """Return the parts of a node of a model by name or index."""
+    """Return the parts of a node of a model by name, or by index for tuples."""
     if isinstance(node, Mapping):
         return node
     if isinstance(node, (tuple, list)):

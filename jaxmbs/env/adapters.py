@@ -19,7 +19,7 @@ except ImportError as error:
 from jaxmbs.env.environment import Environment, State
 from jaxmbs.env.registry import ENVIRONMENTS, make
 
-# Upper bound on the seeds of JAX's keys.
+# Seeds of the keys of episodes are drawn below this number.
 MAX_SEED = 2**31
 
 
@@ -65,9 +65,11 @@ class GymnasiumEnv(gymnasium.Env):
         return self._clipped_observation(self.state), float(self.state.reward), *flags, self._info(self.state)
 
     def _clipped_observation(self, state: State):
+        """Return the observation of a state in float32, clipped to the observation space."""
         return _clip_to_space(state.observation, self.observation_space)
 
     def _info(self, state: State):
+        """Return the status and the metrics of a state as Gymnasium's `info`."""
         return {"status": int(state.status), **{name: float(x) for name, x in state.metrics.items()}}
 
     def render(self):
@@ -187,10 +189,11 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         )
 
     def _clipped_observation(self, observations):
+        """Return observations in float32, clipped to the observation space."""
         return _clip_to_space(observations, self.observation_space)
 
     def _info(self, state: State):
-        """Return status and metrics, each with the mask that Gymnasium asks for."""
+        """Return status and metrics of all samples, each with the mask that Gymnasium wants: True for every sample."""
         every = {"status": np.array(state.status), **{name: np.array(x) for name, x in state.metrics.items()}}
         return every | {f"_{name}": np.ones(self.num_envs, bool) for name in every}
 

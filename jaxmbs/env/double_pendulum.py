@@ -12,9 +12,12 @@ from jaxmbs import forces, planar
 from jaxmbs.env.environment import Environment
 from jaxmbs.system.mechanism import Mechanism
 
-GRAVITY = 9.81  # m/s²
-MASS_OF_CART = 1.0  # kg
-MASS_OF_BARS = 0.5  # kg/m
+# Acceleration of gravity in m/s², along −y.
+GRAVITY = 9.81
+# Mass of the cart in kg.
+MASS_OF_CART = 1.0
+# Mass of the bars of the pendulum in kg/m.
+MASS_OF_BARS = 0.5
 
 
 class CartDoublePendulum(Environment):
@@ -52,9 +55,11 @@ class CartDoublePendulum(Environment):
 
     @property
     def design(self):
+        """Return the lengths of both bars in m."""
         return {"lower": 0.5, "upper": 0.5}
 
     def build(self, params, action):
+        """Return the cart with its pendulum, pushed along the rail by the action times the largest force."""
         lower, upper = params["lower"], params["upper"]
         return Mechanism(
             bodies={"cart": planar.Body(mass=MASS_OF_CART, inertia=0.1), "lower": _bar(lower), "upper": _bar(upper)},
@@ -70,12 +75,14 @@ class CartDoublePendulum(Environment):
         )
 
     def start(self, params, task, key):
+        """Return coordinates near the upright position, or near the hanging one with `swing_up`; bodies are at rest."""
         angles = jax.random.uniform(key, (2,), minval=-self.scatter, maxval=self.scatter)
         first, second = angles + jnp.pi if self.swing_up else angles
         joint = params["lower"] * jnp.stack([-jnp.sin(first), jnp.cos(first)])
         return {"lower.phi": first, "upper": jnp.append(joint, second)}, None
 
     def observe(self, params, task, now):
+        """Return position and velocity of the cart, and sine, cosine and a tenth of the rate of each bar's angle."""
         of_bar = lambda phi, rate: [jnp.sin(phi), jnp.cos(phi), rate / 10]
         bars = [of_bar(now.position(f"{bar}.phi"), now.velocity(f"{bar}.phi")) for bar in ("lower", "upper")]
         return jnp.stack([now.position("cart.x"), now.velocity("cart.x"), *bars[0], *bars[1]])
@@ -87,16 +94,19 @@ class CartDoublePendulum(Environment):
         )
 
     def reward(self, params, task, now, action):
+        """Return the tip's height in pendulum lengths, less costs of the cart's place and speed and of the action."""
         height = self.height(params, now) / (params["lower"] + params["upper"])
         x, rate = now.position("cart.x"), now.velocity("cart.x")
         return height - 0.1 * x**2 - 0.01 * rate**2 - self.effort * action @ action
 
     def ends(self, params, task, now):
+        """Return True if the cart leaves the rail or, without `swing_up`, the tip is below 0.7 pendulum lengths."""
         off = jnp.abs(now.position("cart.x")) > self.rail
         down = self.height(params, now) < 0.7 * (params["lower"] + params["upper"])
         return off if self.swing_up else off | down
 
     def metrics(self, params, task, now):
+        """Return the height of the tip above the cart (m)."""
         return {"height": self.height(params, now)}
 
 

@@ -188,7 +188,7 @@ class Environment(eqx.Module):
         return hash(type(self))
 
     def reset(self, key: PRNGKeyArray, params=None) -> State:
-        """FirstState an episode with an assembly, which can be differentiated with respect to `params`.
+        """Start an episode with an assembly, which can be differentiated with respect to `params`.
 
         A design that cannot be assembled returns a state that is `terminated`, with a status, and finite numbers.
 
@@ -204,6 +204,7 @@ class Environment(eqx.Module):
 
     @eqx.filter_jit
     def _reset(self, key, params) -> State:
+        """Return the first state of an episode; it has failed if numbers of `params` are not finite."""
         params = jax.tree.map(lambda x: jnp.asarray(x, _floating(x)), params)
         all_finite = jnp.all(
             jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(params)] or [jnp.asarray(True)])
@@ -248,6 +249,7 @@ class Environment(eqx.Module):
 
     @eqx.filter_jit
     def _step(self, state: State, action, auto_reset: bool) -> State:
+        """Return the state after a control step and, with `auto_reset`, after the reset at the end of an episode."""
         begin = (state.steps * self.control_step).astype(state.q.dtype)
         given = (state.params, state.task, state.x, state.u, state.first.status, begin, action)
         found = ProgramWithFallback(self._integrate)(*given)

@@ -13,9 +13,12 @@ from jaxmbs import forces, planar
 from jaxmbs.env.environment import Environment
 from jaxmbs.system.mechanism import Mechanism
 
-MASS_OF_BARS = 0.8  # kg/m
-FRICTION = 2e-3  # N m s of each motor
-SPEED = 20.0  # rad/s, unit of the observed rates
+# Mass of the four moving bars in kg/m.
+MASS_OF_BARS = 0.8
+# Viscous friction of each motor in N m s.
+FRICTION = 2e-3
+# Unit of the observed rates in rad/s.
+SPEED = 20.0
 
 
 class FiveBar(Environment):
@@ -64,9 +67,11 @@ class FiveBar(Environment):
 
     @property
     def design(self):
+        """Return the distance of the motors, and the lengths of the bars at the motors and at the tip, in m."""
         return {"base": 0.16, "proximal": 0.2, "distal": 0.28}
 
     def build(self, params, action):
+        """Return the robot with the torques of an action in both motors."""
         half, near, far = params["base"] / 2, params["proximal"], params["distal"]
         left, right = self.torque * action
         return Mechanism(
@@ -95,13 +100,16 @@ class FiveBar(Environment):
         return now.point("left arm", jnp.stack([params["distal"], 0 * params["distal"]]))
 
     def task(self, key):
+        """Draw the place on the curve at which the target begins, an angle in [0, 2π)."""
         return jax.random.uniform(key, maxval=2 * np.pi)
 
     def start(self, params, task, key):
+        """Return poses with the tip at a random place near the centre of the curve; bodies are at rest."""
         place = np.array(self.centre) + jax.random.uniform(key, (2,), minval=-self.scatter, maxval=self.scatter)
         return _poses_with_tip_at(params, place), None
 
     def observe(self, params, task, now):
+        """Return places and velocity of the tip, rates of the motors, and the target now and 3 and 6 steps later."""
         tip, centre = self.tip(params, now), np.array(self.centre)
         there, soon, later = (self.target(task, now.t + k * self.control_step) for k in (0, 3, 6))
         velocity = now.point_velocity("left arm", jnp.stack([params["distal"], 0 * params["distal"]]))
@@ -110,10 +118,12 @@ class FiveBar(Environment):
         return jnp.concatenate([*(x / 0.1 for x in places), velocity, rates / SPEED])
 
     def reward(self, params, task, now, action):
+        """Return 2 − √(1 + (d / 20 mm)²) for the distance d of the tip from its target, less the cost of the action."""
         away = self.tip(params, now) - self.target(task, now.t)
         return 2 - jnp.sqrt(1 + away @ away / 0.02**2) - self.effort * action @ action
 
     def metrics(self, params, task, now):
+        """Return the distance of the tip from its target (m)."""
         away = self.tip(params, now) - self.target(task, now.t)
         square = away @ away
         return {"distance": jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)}

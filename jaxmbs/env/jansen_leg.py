@@ -13,17 +13,25 @@ from jaxmbs import forces, planar
 from jaxmbs.env.environment import Environment
 from jaxmbs.system.mechanism import Mechanism
 
-# Jansen's lengths by his names, in cm.
+# Lengths of Jansen's leg by his names, in cm.
 LENGTHS = {"a": 38.0, "b": 41.5, "c": 39.3, "d": 40.1, "e": 55.8, "f": 39.4, "g": 36.7}
 LENGTHS |= {"h": 65.7, "i": 49.0, "j": 50.0, "k": 61.9, "l": 7.8, "m": 15.0}
-MASS_OF_PLATES = 1.0  # kg/m² of the triangles' bounding boxes
-GRAVITY = 9.81  # m/s²
-GROUND_HEIGHT = -0.9  # m, at which the foot bears half its load
-GROUND_SOFTNESS = 0.005  # m, over which the load of the foot rises
-MASS_OF_CRANK = 1.0  # kg
-INERTIA_OF_CRANK = 0.02  # kg m²
-MAX_SPEED_ERROR = 2.0  # times the desired speed; larger errors end the episode
-# Rough guesses at twelve angles of the crank: angle of the upper triangle (rad), pose of the lower one (m, rad).
+# Mass of the triangles in kg per m² of their bounding boxes.
+MASS_OF_PLATES = 1.0
+# Acceleration of gravity in m/s².
+GRAVITY = 9.81
+# Height in m at which the foot bears half its load.
+GROUND_HEIGHT = -0.9
+# Range of heights in m over which the load of the foot rises.
+GROUND_SOFTNESS = 0.005
+# Mass of the crank in kg.
+MASS_OF_CRANK = 1.0
+# Moment of inertia of the crank in kg m².
+INERTIA_OF_CRANK = 0.02
+# Episodes end once the error of the crank's speed exceeds this many times the desired speed.
+MAX_SPEED_ERROR = 2.0
+# Rough guesses at twelve equal steps of the crank's angle: angle of the upper triangle (rad), pose of the lower one (m,
+# rad).
 GUESSES = np.array([
     [1.23, -0.27, -0.455, 2.65], [1.38, -0.22, -0.436, 2.80], [1.57, -0.20, -0.426, 3.01], [1.78, -0.21, -0.432, 3.26],
     [1.98, -0.27, -0.456, 3.49], [2.09, -0.43, -0.468, 3.65], [1.99, -0.65, -0.361, 3.68], [1.66, -0.71, -0.292, 3.31],
@@ -68,15 +76,17 @@ class JansenLeg(Environment):
 
     @property
     def design(self):
+        """Return Jansen's lengths in m by his names."""
         return {name: length / 100 for name, length in LENGTHS.items()}
 
     def build(self, params, action):
+        """Return the leg with the torque of an action at its crank and the force of the ground on its foot."""
         p = params
         pivot, pin, knee = (-p["a"], -p["l"]), (p["m"], 0), (0, 0)
         foot = self.foot(p)
 
         def bearing(state):
-            """Return the force of the ground on the foot."""
+            """Return the force (2,) of the ground on the foot in a state: load upwards and viscous drag along x."""
             lower = state["lower"]
             contact = _contact(lower.point(foot)[1])
             return contact * jnp.stack([-self.drag * lower.velocity(foot)[0], self.load + 0 * contact])
@@ -107,6 +117,7 @@ class JansenLeg(Environment):
         return _third_corner(params["g"], params["i"], params["h"])
 
     def start(self, params, task, key):
+        """Return rough poses at a random angle of the crank, from `GUESSES`, and the desired speed of the crank."""
         row = jax.random.uniform(key, maxval=len(GUESSES))
         before, part = jnp.floor(row).astype(int), row - jnp.floor(row)
         table = jnp.asarray(GUESSES)
@@ -116,23 +127,27 @@ class JansenLeg(Environment):
         return {"crank.phi": angle, "upper": pivot, "lower": rough[1:]}, {"crank.phi": self.speed}
 
     def observe(self, params, task, now):
+        """Return cosine and sine of the crank's angle, its relative speed error, and place and load of the foot."""
         angle, foot = now.position("crank.phi"), now.point("lower", self.foot(params))
         faster = now.velocity("crank.phi") / self.speed - 1
         return jnp.stack([jnp.cos(angle), jnp.sin(angle), faster, *foot, _contact(foot[1])])
 
     def reward(self, params, task, now, action):
+        """Return 1 − 10 e² for the relative error e of the crank's speed, less the cost of the action."""
         faster = now.velocity("crank.phi") / self.speed - 1
         return 1 - 10 * faster**2 - self.effort * action @ action
 
     def ends(self, params, task, now):
+        """Return True if the crank's speed is off by more than `MAX_SPEED_ERROR` times the desired one."""
         return jnp.abs(now.velocity("crank.phi") / self.speed - 1) > MAX_SPEED_ERROR
 
     def metrics(self, params, task, now):
+        """Return the crank's speed relative to the desired one."""
         return {"speed": now.velocity("crank.phi") / self.speed}
 
 
 def _contact(height):
-    """Return w, the fraction of the load that a foot at this height bears."""
+    """Return the fraction of the load that a foot at this height (m) bears: 1/2 at `GROUND_HEIGHT`, 0 above it."""
     return jax.nn.sigmoid((GROUND_HEIGHT - height) / GROUND_SOFTNESS)
 
 

@@ -10,7 +10,7 @@ from jaxmbs.env.five_bar import FiveBar
 from jaxmbs.env.jansen_leg import JansenLeg
 from jaxmbs.env.slider_crank import SliderCrank
 
-# Classes of environments by name.
+# Class of each environment by the name that `make` takes.
 ENVIRONMENTS: dict[str, type[Environment]] = {
     "slider-crank": SliderCrank,
     "cart-double-pendulum": CartDoublePendulum,

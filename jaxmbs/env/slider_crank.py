@@ -13,10 +13,14 @@ from jaxmbs import forces, planar
 from jaxmbs.env.environment import Environment
 from jaxmbs.system.mechanism import Mechanism
 
-MASS_OF_BARS = 2.0  # kg/m
-MASS_OF_SLIDER = 0.5  # kg
-FRICTION = 0.02  # N m s of the crank
-SPEED = 20.0  # rad/s, unit of the observed rate
+# Mass of crank and rod in kg/m.
+MASS_OF_BARS = 2.0
+# Mass of the slider in kg.
+MASS_OF_SLIDER = 0.5
+# Viscous friction of the crank in N m s.
+FRICTION = 0.02
+# Unit of the observed rate of the crank in rad/s.
+SPEED = 20.0
 
 
 class SliderCrank(Environment):
@@ -49,9 +53,11 @@ class SliderCrank(Environment):
 
     @property
     def design(self):
+        """Return the lengths of crank and rod in m."""
         return {"crank": 0.1, "rod": 0.25}
 
     def build(self, params, action):
+        """Return the mechanism with the torque of an action at the crank."""
         crank, rod = params["crank"], params["rod"]
         return Mechanism(
             bodies={"crank": _bar(crank), "rod": _bar(rod), "slider": planar.Body(mass=MASS_OF_SLIDER, inertia=1e-3)},
@@ -67,6 +73,7 @@ class SliderCrank(Environment):
         )
 
     def task(self, key):
+        """Draw the target of the slider: its distance from the middle of the stroke, in crank lengths."""
         return jax.random.uniform(key, minval=-0.8, maxval=0.8)
 
     def target(self, params, task):
@@ -74,6 +81,7 @@ class SliderCrank(Environment):
         return params["rod"] + params["crank"] * task
 
     def start(self, params, task, key):
+        """Return closed poses for a random angle of the crank; bodies are at rest."""
         angle = jax.random.uniform(key, maxval=2 * np.pi)
         crank, rod = params["crank"], params["rod"]
         pin = crank * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
@@ -86,6 +94,7 @@ class SliderCrank(Environment):
         }, None
 
     def observe(self, params, task, now):
+        """Return what a policy sees: the crank's angle and rate, and places and error of slider and target."""
         angle, x, target = now.position("crank.phi"), now.position("slider.x"), self.target(params, task)
         places = [x - params["rod"], target - params["rod"], x - target]
         return jnp.stack(
@@ -98,10 +107,12 @@ class SliderCrank(Environment):
         )
 
     def reward(self, params, task, now, action):
+        """Return 1 − (e / crank length)² for the slider's distance e from its target, less the cost of the action."""
         away = now.position("slider.x") - self.target(params, task)
         return 1 - (away / params["crank"]) ** 2 - self.effort * action @ action
 
     def metrics(self, params, task, now):
+        """Return the distance of the slider from its target (m)."""
         return {"distance": jnp.abs(now.position("slider.x") - self.target(params, task))}
 
 

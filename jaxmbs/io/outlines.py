@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-# Straight pieces of a path, about: each segment has at least one.
+# A path of a drawing is divided into about this many straight pieces; each of its segments has at least one.
 PATH_PIECES = 400
-# Straight pieces of each segment of a path by which its length is measured.
+# Straight pieces into which a segment of a path is divided to measure its length.
 LENGTH_PIECES = 16
-# Most points of the outline of an image.
+# The outline of a shape in an image is thinned to at most this many points.
 MAX_OUTLINE_POINTS = 400
-# Least difference of the brightness of a shape and its background, where 1 is that of black and white.
+# Images with a smaller difference of brightness between shape and background are refused; black and white differ by 1.
 MIN_CONTRAST = 0.1
 # Millimetres in an inch.
 MM_PER_INCH = 25.4
@@ -193,5 +193,5 @@ def _darkness(image) -> np.ndarray:
     return 1 - light / max(255.0, light.max())
 
 
-# Readers of curves by suffix.
+# Function that reads the points of a curve, by suffix of the file.
 READERS = {".csv": _from_table, ".svg": _from_drawing, ".png": _from_image, ".jpg": _from_image, ".jpeg": _from_image}

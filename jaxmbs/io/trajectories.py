@@ -23,11 +23,11 @@ from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
-# Name of the format in the head of a file.
+# Name of the format in the head of a trajectory file.
 FORMAT = "jaxmbs trajectory"
-# Version of the format, which changes with the layout of the file.
+# Version of the format of trajectory files, which changes with the layout of the file.
 VERSION = 1
-# Arrays of a trajectory that are written unchanged.
+# Fields of a trajectory that its file holds as arrays of the same name.
 ARRAYS = ("t", "q", "v", "a", "status", "multipliers", "states")
 
 
@@ -100,7 +100,7 @@ def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
 
 
 def _document(kept: BroadcastTree, axes: int) -> tuple[dict, str, np.ndarray | None]:
-    """Return the first sample as JSON, its floating-point type, and the numbers of all samples if they differ."""
+    """Return the first sample as JSON, the floating-point type, and the numbers of all samples, None if equal."""
     geometry = kept.at_index((0,) * axes)
     if geometry is None:
         raise ModelError("its tables were traced, and their numbers are lost")
@@ -123,7 +123,7 @@ def _document(kept: BroadcastTree, axes: int) -> tuple[dict, str, np.ndarray | N
 
 
 def _geometry(document: dict, precision: str) -> Mechanism:
-    """Return the mechanism of a document, in a floating-point type."""
+    """Return the mechanism of a JSON document with its numbers in the floating-point type `precision`."""
     return model_from(parse(json.dumps(document))).geometry.astype(precision)
 
 

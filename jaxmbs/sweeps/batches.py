@@ -12,11 +12,11 @@ import jax
 
 from jaxmbs.programs import shard_over_devices
 
-# Samples in the first batch.
+# Number of samples in the first batch of a sweep, before the size is tuned.
 FIRST_BATCH = 1024
-# Factor from one batch size to the next.
+# Factor from one batch size that is tried to the next.
 BATCH_GROWTH = 4
-# Largest number of samples in a batch.
+# Largest number of samples in a batch, whatever its speed.
 MAX_BATCH = 2**20
 # Smallest relative gain in samples per second that counts as faster.
 MIN_RATE_GAIN = 0.05

@@ -78,6 +78,7 @@ def schema(columns: Sequence[Column]):
     import pyarrow as pa
 
     def arrow_type(column: Column):
+        """Return the Arrow type of a column: a number, or a list of fixed length for arrays."""
         plain = pa.from_numpy_dtype(np.dtype(column.dtype))
         count = int(np.prod(column.shape))
         return plain if column.shape == () else pa.list_(pa.field("item", plain, nullable=False), count)
@@ -92,6 +93,7 @@ def as_table(columns: Sequence[Column], arrays: Sequence[Sequence[np.ndarray]]):
     fields = schema(columns)
 
     def arrow_array(field, array):
+        """Return rows of numbers as an Arrow array of the type of `field`, without a copy."""
         array = np.ascontiguousarray(array)
         if array.ndim == 1:
             return pa.array(array, field.type)

@@ -63,12 +63,15 @@ class Arrays(AbstractDesigns):
         self.size = check_count("the number of designs", len(leaves[0]))
 
     def rows(self, start, stop):
+        """Return designs `start` to `stop` − 1, slices of the arrays given."""
         return jax.tree.map(lambda x: x[start:stop], self.tree)
 
     def varied(self):
+        """Return True for each leaf: all arrays given count as varied."""
         return [True] * len(jax.tree.leaves(self.tree))
 
     def told(self):
+        """Return shapes, dtypes and a digest of the arrays, by which a store recognises its designs."""
         digest = hashlib.sha256(repr(self.names).encode())
         for leaf in jax.tree.leaves(self.tree):
             digest.update(f"{leaf.shape}{leaf.dtype}".encode())
@@ -98,6 +101,7 @@ class AbstractSampler(AbstractDesigns):
         """Return the points u of designs `start` to `stop` − 1."""
 
     def rows(self, start, stop):
+        """Return designs `start` to `stop` − 1: each varied leaf by its distribution from its own columns of u."""
         varied = lambda x: isinstance(x, AbstractDistribution)
         leaves = [
             np.empty((stop - start, *x.shape)) if varied(x) else np.broadcast_to(x, (stop - start, *np.shape(x)))
@@ -114,9 +118,11 @@ class AbstractSampler(AbstractDesigns):
         return jax.tree.unflatten(self.structure, leaves)
 
     def varied(self):
+        """Return True for each leaf that is a distribution, False for constants."""
         return [isinstance(x, AbstractDistribution) for _, x in self.places]
 
     def told(self):
+        """Return kind of sampler, size, seed and distributions, by which a store recognises its designs."""
         describe = lambda x: x.told() if isinstance(x, AbstractDistribution) else np.asarray(x).tolist()
         design = {path_name(path): describe(x) for path, x in self.places}
         return {"kind": type(self).__name__, "size": self.size, "seed": self.seed, "design": design}
@@ -138,6 +144,7 @@ class Random(AbstractSampler):
     """
 
     def unit(self, start, stop):
+        """Return rows `start` to `stop` − 1 of a table of random numbers in [0, 1)."""
         return _random(self.seed, start, stop, self.dimensions)
 
 
@@ -160,6 +167,7 @@ class LatinHypercube(AbstractSampler):
     """
 
     def unit(self, start, stop):
+        """Return points `start` to `stop` − 1: in each variable a random place in an interval by a permutation."""
         inside = _random(self.seed, start, stop, self.dimensions)
         k = np.arange(start, stop, dtype=np.uint64)
         keys = np.random.SeedSequence([self.seed, 1]).generate_state(self.dimensions * FEISTEL_ROUNDS, np.uint64)
@@ -189,6 +197,7 @@ class Sobol(AbstractSampler):
             raise ValueError(f"Sobol: there are at most 2^{SOBOL_BITS} points, got size={size}")
 
     def unit(self, start, stop):
+        """Return Sobol's points `start` to `stop` − 1, scrambled."""
         if start == stop:
             return np.zeros((0, self.dimensions))
         engine = _sobol(self.dimensions, self.seed, start)
@@ -227,14 +236,17 @@ class Grid(AbstractDesigns):
         self.size = check_count("the number of designs", size)
 
     def rows(self, start, stop):
+        """Return designs `start` to `stop` − 1, counted with the last leaf fastest."""
         at = np.unravel_index(np.arange(start, stop), self.counts)
         leaves = [np.atleast_1d(axis)[k] for axis, k in zip(self.axes, at, strict=True)]
         return jax.tree.unflatten(self.structure, leaves)
 
     def varied(self):
+        """Return True for each leaf with several values."""
         return [axis.ndim > 0 for axis in self.axes]
 
     def told(self):
+        """Return size and values of the grid, by which a store recognises its designs."""
         values = {path_name(path): axis.tolist() for (path, _), axis in zip(self.places, self.axes, strict=True)}
         return {"kind": "Grid", "size": self.size, "design": values}
 
@@ -308,16 +320,17 @@ def permutation(k: UInt[np.ndarray, " rows"], size: int, keys) -> UInt[np.ndarra
     half = np.uint64(max(1, -(-(size - 1).bit_length() // 2)))
     mask = np.uint64((1 << int(half)) - 1)
 
-    def once(x):
+    def network(x):
+        """Return x after one pass through the Feistel network, a permutation of 0 … 4^half − 1."""
         left, right = x >> half, x & mask
         for key in keys:
             left, right = right, left ^ (mix_bits(right ^ key) & mask)
         return (left << half) | right
 
-    x = once(k)
+    x = network(k)
     beyond = np.nonzero(x >= size)[0]
     while beyond.size:
-        x[beyond] = once(x[beyond])
+        x[beyond] = network(x[beyond])
         beyond = beyond[x[beyond] >= size]
     return x
 

@@ -44,6 +44,7 @@ class _Bounded(AbstractDistribution):
 
     @property
     def shape(self):
+        """Return the shape of the leaf, that of both bounds broadcast together."""
         return np.broadcast_shapes(np.shape(self.lower), np.shape(self.upper))
 
 
@@ -60,6 +61,7 @@ class Uniform(_Bounded):
     """
 
     def of(self, u):
+        """Return lower + (upper − lower) u."""
         lower, upper = np.asarray(self.lower, float), np.asarray(self.upper, float)
         return lower + (upper - lower) * u
 
@@ -82,6 +84,7 @@ class LogUniform(_Bounded):
             raise ValueError(f"LogUniform: bounds must be positive, got {self.lower}")
 
     def of(self, u):
+        """Return lower (upper / lower)^u."""
         low, high = np.log(np.asarray(self.lower, float)), np.log(np.asarray(self.upper, float))
         return np.exp(low + (high - low) * u)
 
@@ -108,9 +111,11 @@ class Normal(AbstractDistribution):
 
     @property
     def shape(self):
+        """Return the shape of the leaf, that of mean and deviation broadcast together."""
         return np.broadcast_shapes(np.shape(self.mean), np.shape(self.deviation))
 
     def of(self, u):
+        """Return the normal quantiles of u; u is kept off 0 and 1, where they are infinite."""
         from scipy.special import ndtri
 
         return np.asarray(self.mean, float) + np.asarray(self.deviation, float) * ndtri(
@@ -139,9 +144,11 @@ class Choice(AbstractDistribution):
 
     @property
     def shape(self):
+        """Return (): the leaf is one number."""
         return ()
 
     def of(self, u):
+        """Return the value in whose interval of [0, 1] u lies."""
         values = np.asarray(self.values, float)
         return values[np.minimum((u * len(values)).astype(int), len(values) - 1)]
 

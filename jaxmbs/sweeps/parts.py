@@ -20,7 +20,7 @@ from jaxmbs.sweeps.columns import SAMPLE, STATUS
 
 # Name of a part: first sample, last sample + 1, checksum.
 PART_NAME = re.compile(r"part-(\d{12,})-(\d{12,})-([0-9a-f]{8})\.parquet")
-# Prefix of temporary names.
+# Prefix of the temporary names of files that are being written.
 UNFINISHED = ".unfinished-"
 
 

@@ -20,7 +20,7 @@ from jaxmbs.sweeps.store import Store
 
 # Quantiles of larger results are taken from about this many samples, chosen at random.
 MAX_SORTED_SAMPLES = 4_000_000
-# Levels of the quantiles.
+# Levels of the quantiles that `Results.quantiles` returns.
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 

@@ -22,7 +22,7 @@ from jaxmbs.sweeps.store import Store, manifest_of, stored_columns
 from jaxmbs.sweeps.task import Counts, Task
 from jaxmbs.sweeps.workers import run_on_workers
 
-# report(samples done, samples in all, number of samples by name of status).
+# Function report(samples done, samples in all, number of samples by name of status), called after each stored part.
 Report = Callable[[int, int, dict[str, int]], None]
 
 
@@ -188,6 +188,7 @@ def _progress_report(progress: bool | Report) -> Iterator[Report]:
         began = time.monotonic()
 
         def caption(counts: dict[str, int]) -> str:
+            """Return the text beside the progress bar: samples per second and the fraction of each failed status."""
             total = sum(counts.values())
             failed = [f"{name} {count / total:.2%}" for name, count in counts.items() if name != Status.CONVERGED.name]
             return ", ".join([f"{total / (time.monotonic() - began):,.0f}/s", *(failed or ["all CONVERGED"])])

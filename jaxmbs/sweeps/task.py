@@ -24,13 +24,14 @@ from jaxmbs.sweeps.designs import AbstractDesigns
 from jaxmbs.sweeps.identity import identity
 from jaxmbs.sweeps.parts import missing_ranges, parts_of, write_part
 
-# A part is stored at this size in bytes: an interruption loses at most one part.
+# A part is stored once it has this many bytes: an interruption loses at most one part.
 PART_BYTES = 48 * 2**20
-# A part is stored after this many seconds, whatever its size.
+# A part is stored after this many seconds even if it is smaller than `PART_BYTES`.
 PART_SECONDS = 20.0
 # Measures with more scalar operations run as array code instead of a straight-line program.
 MAX_SCALARS = 50_000
-# Designs that are tried for a first result, which shows the columns of a measure that is not traced.
+# Most designs that are tried to learn the columns of a measure that is not traced; if it refuses all of them the sweep
+# fails.
 MAX_TRIALS = 100
 
 # Number of samples by the value of their status.
@@ -154,6 +155,7 @@ class Task:
         function = jax.extend.core.jaxpr_as_fun(closed)
 
         def of_one(*leaves):
+            """Return results with a column of their own, and the status, of one design given by its leaves."""
             results = function(*leaves)
             kept = [x for column, x in zip(columns, results, strict=True) if _has_column(column)]
             return kept, combined_status(columns, results, jnp)
@@ -176,7 +178,7 @@ class Task:
         return Rows(kept, results, status, stop - start)
 
     def _call(self, designs: Any, k: int) -> Any:
-        """Return the results of design k of a batch."""
+        """Return the results of the measure for design k of a batch."""
         try:
             return jax.tree.map(np.asarray, self.measure(jax.tree.map(lambda x: x[k], designs)))
         except ValueError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+# Points to mark in a picture, as pairs of a body and a point in its frame.
 Marked = Sequence[tuple[str, Sequence[float]]]
 """Points of bodies that a picture shows: (body, point), …"""
 

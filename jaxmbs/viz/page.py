@@ -66,6 +66,7 @@ class AbstractPlayer(abc.ABC):
         path.write_text(self.html, encoding="utf-8")
 
     def _repr_html_(self) -> str:
+        """Return the page in a frame of its height, which notebooks show for the player."""
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="{self.height + 110:.0f}" '
             'style="border:0"></iframe>'

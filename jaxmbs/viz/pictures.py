@@ -16,7 +16,7 @@ from jaxmbs.viz.attachments import Marked
 from jaxmbs.viz.dimension import kit, scene_of
 from jaxmbs.viz.style import INK, colour_of, tidy
 
-# Order in which matplotlib draws curves of points: over bodies.
+# `zorder` of the curves of points in matplotlib: over bodies.
 CURVE_ORDER = 5
 
 

@@ -19,11 +19,11 @@ MAX_POINTS = 5000
 MAX_COLUMNS = 10
 # Width and height of each plot of a scatter matrix.
 PLOT_SIZE_INCHES = 1.7
-# Bins of a histogram.
+# Number of bins of the histograms on the diagonal of a scatter matrix.
 BINS = 40
-# Part of the values at either end that may lie outside the picture.
+# Fraction of the values at either end of a column that may lie outside its plot.
 OUTLIER_PART = 0.005
-# Longer names of columns are cut.
+# Names of columns with more letters are cut in pictures of studies.
 MAX_NAME_LETTERS = 26
 
 

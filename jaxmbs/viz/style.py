@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-# Colours of bodies and of curves, in this order.
+# Colours given to bodies and to curves in this order, then from the start again.
 PALETTE = ("#2a6fb0", "#dd6b3d", "#35976b", "#8a5bb5", "#c59a1d", "#c3476f", "#2f9bb3", "#8a6f5c")
 # Colour of the ground and of numbers at axes.
 GROUND_COLOUR = "#59606b"
-# Colour of lines and texts.
+# Colour of lines and texts in all pictures.
 INK = "#2b303a"
 # Colour of drivers and of everything that should stand out.
 ACCENT = "#b8243a"
-# Colour of the background.
+# Colour of the background of all pictures.
 PAPER = "#ffffff"
-# Colour of grids.
+# Colour of grids in all pictures.
 GRID = "#e6e9ee"
-# Resolution of animations.
+# Resolution of animations, in pixels per inch of the picture's width.
 DOTS_PER_INCH = 80
 
 

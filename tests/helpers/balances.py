@@ -7,23 +7,26 @@ import numpy as np
 
 import jaxmbs as mbs
 
+# Acceleration of gravity (m/s²).
 G = 9.81
+# Gravity along −y.
 DOWN = mbs.Gravity((0, -G))
 
 
 def cross(a, b):
+    """Return the cross product of plane vectors, a number each."""
     return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
 
 
 def turned(angle, s):
-    """A vector, or one at each time, turned by an angle at each time."""
+    """Return a vector (2,), or one at each time, turned by an angle at each time."""
     c, s_ = np.cos(angle), np.sin(angle)
     x, y = np.asarray(s)[..., 0], np.asarray(s)[..., 1]
     return np.stack([c * x - s_ * y, s_ * x + c * y], axis=-1)
 
 
 def motion_of(run, body, s=(0.0, 0.0)):
-    """Position, velocity and acceleration of a point of a body, by hand; and its rotation."""
+    """Return position, velocity and acceleration of a point of a body, by hand, with the body's angle and its rates."""
     zero = np.zeros((len(run.t), 3))
     of = lambda x: zero if body == "ground" else np.asarray(x)[:, run.layout.body_slices[body]]
     q, v, a = of(run.q), of(run.v), of(run.a)
@@ -40,13 +43,13 @@ def motion_of(run, body, s=(0.0, 0.0)):
 
 
 def applied(mech, run):
-    """Generalized forces of the applied forces along a motion."""
+    """Return the generalized forces (T, n) of the applied forces along a motion."""
     at = lambda q, v, t: mbs.generalized_force(mech, q, v, t)
     return np.asarray(jax.jit(jax.vmap(at))(run.q, run.v, run.t))
 
 
 def unbalanced(mech, run, found):
-    """Residuals of Newton's and Euler's equations of all bodies, relative to the largest force and moment in them."""
+    """Return residuals of Newton's and Euler's equations, the largest of all bodies, relative to the largest terms."""
     loads, gaps, sizes = applied(mech, run), [], [[], []]
     for name, body in mech.bodies.items():
         centre, origin = motion_of(run, name, body.com), motion_of(run, name).position
@@ -68,7 +71,7 @@ def unbalanced(mech, run, found):
 
 
 def inertial_power(mech, run):
-    """Σ m a·v + J α ω − Q·v: the power that drivers bring in."""
+    """Return Σ m a·v + J α ω − Q·v at each time, the power that drivers bring in."""
     power = -np.sum(applied(mech, run) * np.asarray(run.v), axis=1)
     for name, body in mech.bodies.items():
         centre = motion_of(run, name, body.com)
@@ -78,4 +81,5 @@ def inertial_power(mech, run):
 
 
 def close(found, expected, tolerance):
+    """Fail unless arrays are equal within `tolerance` times the largest expected value."""
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())

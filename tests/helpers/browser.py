@@ -13,16 +13,19 @@ from pathlib import Path
 
 import pytest
 
+# Path of the browser, None if it is not installed.
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+# Options with which the browser starts.
 OPTIONS = (
     "--headless --no-sandbox --disable-gpu --use-gl=angle "
     "--use-angle=swiftshader --enable-unsafe-swiftshader --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync --disable-extensions "
     "--mute-audio --hide-scrollbars --remote-debugging-pipe"
 )
-# Seconds for an answer, and without any request until a page that has loaded counts as quiet.
+# An answer of the browser that takes more seconds is an error.
 PATIENCE = 60.0
+# A page that has loaded and has asked for nothing for this many seconds counts as ready.
 QUIET = 0.15
 
 
@@ -51,13 +54,14 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def close(self) -> None:
+        """End the browser and close its pipes."""
         self._process.terminate()
         self._process.wait(30)
         os.close(self._read)
         os.close(self._write)
 
     def call(self, method: str, **params) -> dict:
-        """The result of a command of the protocol."""
+        """Send a command of the browser's protocol and return its result."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": params}
         if self._session is not None:
@@ -75,7 +79,7 @@ class Browser:
         raise TimeoutError(f"{method}: no answer in {PATIENCE:.0f} s")
 
     def _receive(self, seconds: float) -> dict | None:
-        """The next message, if there is one in time; events are noted."""
+        """Return the next message, or None if there is none in time; events are recorded."""
         while b"\0" not in self._left:
             if not select.select([self._read], [], [], max(seconds, 0))[0]:
                 return None
@@ -90,6 +94,7 @@ class Browser:
         return message
 
     def _event(self, method: str, params: dict) -> None:
+        """Record an event: the end of loading, a request, or an error of the page."""
         if method == "Page.loadEventFired":
             self._loaded = True
         elif method == "Runtime.exceptionThrown":
@@ -109,7 +114,7 @@ class Browser:
                 self.errors.append(f"{params['errorText']} {url}")
 
     def open(self, url: str) -> None:
-        """Goes to a page, and waits until it is there and has not asked for anything for a moment."""
+        """Open a page, and wait until it is loaded and has asked for nothing for `QUIET` seconds."""
         self._loaded, self._asked = False, {}
         self.call("Page.navigate", url=url)
         end = time.monotonic() + PATIENCE
@@ -119,14 +124,14 @@ class Browser:
                 raise TimeoutError(f"{url} is still loading after {PATIENCE:.0f} s: {list(self._asked.values())}")
 
     def run(self, script: str):
-        """The value of an expression in the page, or what its promise comes to."""
+        """Return the value of an expression in the page; a promise is awaited."""
         result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
             raise RuntimeError(result["exceptionDetails"]["exception"].get("description"))
         return result["result"].get("value")
 
     def wait(self, script: str, seconds: float = 20.0):
-        """The value of an expression as soon as it is true."""
+        """Wait until an expression in the page is true, and return its value."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = self.run(script)
@@ -136,7 +141,7 @@ class Browser:
         raise TimeoutError(f"not within {seconds:.0f} s: {script}")
 
     def size(self, width: int, height: int, touch: bool = False) -> None:
-        """The size of the window, in pixels; with `touch` that of a phone."""
+        """Set the size of the window in pixels; with `touch` it is that of a phone."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         self.call("Emulation.setTouchEmulationEnabled", enabled=touch)
 
@@ -145,6 +150,6 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
     def picture(self, path: Path, whole: bool = False) -> None:
-        """Return a picture of the page as PNG."""
+        """Write a picture of the page as PNG: of the window, or of the `whole` page."""
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         path.write_bytes(base64.b64decode(data))

@@ -6,38 +6,39 @@ import jaxmbs as mbs
 from jaxmbs import planar
 from linkages import reference
 
+# Gravity along −y, as forces of a mechanism.
 DOWN = {"gravity": mbs.Gravity((0, -9.81))}
 
 
 def unit(angle):
-    """(cos, sin)."""
+    """Return (cos, sin) of an angle."""
     return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def bar(start, end):
-    """The pose of a bar from `start` to `end`, its frame in the middle."""
+    """Return the pose of a bar from `start` to `end`, with its frame in the middle."""
     return jnp.append((start + end) / 2, jnp.arctan2(*(end - start)[::-1]))
 
 
 def pendulum(b):
-    """A point mass b["mass"] on a massless rod b["length"]."""
+    """Return a pendulum: a point mass b["mass"] on a massless rod b["length"]."""
     body = planar.Body(mass=b["mass"], inertia=0)
     pin = planar.Revolute("ground", "bob", (0, 0), (0, b["length"]))
     return mbs.Mechanism({"bob": body}, {"pin": pin}, forces={"gravity": mbs.Gravity(jnp.stack([0 * b["g"], -b["g"]]))})
 
 
 def pendulum_start(b, angle):
-    """At `angle` from the downward vertical, positive towards −x."""
+    """Return the pose of `pendulum` at `angle` from the downward vertical, positive towards −x."""
     return {"bob": jnp.append(b["length"] * jnp.stack([-jnp.sin(angle), -jnp.cos(angle)]), -angle)}
 
 
 def rod(length, density=1.0):
-    """A uniform rod with its frame in the middle."""
+    """Return a uniform rod with its frame in the middle."""
     return planar.Body(mass=density * length, inertia=density * length**3 / 12)
 
 
 def four_bar(b):
-    """The four-bar of the dynamics reference; b: crank, coupler, rocker, ground, density, torque, g."""
+    """Return the four-bar of the dynamics reference; b: crank, coupler, rocker, ground, density, torque, g."""
     half = lambda name: (b[name] / 2, 0)
     back = lambda name: (-b[name] / 2, 0)
     return mbs.Mechanism(
@@ -56,7 +57,7 @@ def four_bar(b):
 
 
 def four_bar_design():
-    """Numbers of the reference."""
+    """Return the design of `four_bar` with the numbers of the reference."""
     p = reference("planar_four_bar_dynamics")["parameters"]
     return {
         "crank": p["crank_a"],
@@ -70,7 +71,7 @@ def four_bar_design():
 
 
 def four_bar_start(b, angles):
-    """Poses for the angles of crank, coupler and rocker."""
+    """Return the poses of `four_bar` for the angles of crank, coupler and rocker."""
     a = b["crank"] * unit(angles[0])
     tip = a + b["coupler"] * unit(angles[1])
     ground = jnp.stack([jnp.asarray(b["ground"]), 0.0 * jnp.asarray(b["ground"])])
@@ -78,7 +79,7 @@ def four_bar_start(b, angles):
 
 
 def slider_crank(p):
-    """The slider-crank that is released under gravity; p: the reference's parameters."""
+    """Return the slider-crank that is released under gravity; p: the reference's parameters."""
     r, length = p["crank_r"], p["rod_l"]
     return mbs.Mechanism(
         {
@@ -97,14 +98,14 @@ def slider_crank(p):
 
 
 def slider_crank_start(p, angle):
-    """Closed, the crank at `angle`."""
+    """Return the closed poses of `slider_crank` with the crank at `angle`."""
     a = p["crank_r"] * unit(angle)
     slider = jnp.stack([a[0] + jnp.sqrt(p["rod_l"] ** 2 - a[1] ** 2), 0 * a[1]])
     return {"crank": bar(0 * a, a), "rod": bar(a, slider), "slider": jnp.append(slider, 0)}
 
 
 def windows(n, length=1.0, mass=1.0):
-    """A row of n four-bar windows: cranks C0 … Cn, couplers L1 … Ln."""
+    """Return a row of n four-bar windows: cranks C0 … Cn, couplers L1 … Ln."""
     link = planar.Body(mass=mass, inertia=mass * length**2 / 12)
     lower, upper = (-length / 2, 0), (length / 2, 0)
     bodies = {f"C{k}": link for k in range(n + 1)} | {f"L{k}": link for k in range(1, n + 1)}
@@ -116,7 +117,7 @@ def windows(n, length=1.0, mass=1.0):
 
 
 def windows_start(n, speed, length=1.0):
-    """Upright; the tips move with `speed` along +x."""
+    """Return poses and velocities of upright windows whose tips move with `speed` along +x."""
     poses = {f"C{k}": jnp.stack([k * length, length / 2, jnp.pi / 2]) for k in range(n + 1)}
     poses |= {f"L{k}": jnp.stack([(k - 0.5) * length, length, 0.0]) for k in range(1, n + 1)}
     rates = {f"C{k}": jnp.stack([speed / 2, 0.0, -speed / length]) for k in range(n + 1)}
@@ -124,7 +125,7 @@ def windows_start(n, speed, length=1.0):
     return poses, rates
 
 
-# Joints of Andrews' mechanism: point, bodies; and the same for its poses, each placed by a joint to one before it.
+# Joints of Andrews' mechanism: point and two bodies.
 ANDREWS_JOINTS = (
     ("O", "ground", "OF"),
     ("F", "OF", "FE"),
@@ -137,11 +138,12 @@ ANDREWS_JOINTS = (
     ("H", "AH", "EH"),
     ("E", "FE", "EH"),
 )
+# Point by which each body of Andrews' mechanism is placed at a body before it: point and body.
 ANDREWS_PLACED = ("O OF", "F FE", "B BDE", "A AG", "G EG", "A AH", "H EH")
 
 
 def andrews_points(length):
-    """Points of each body in its frame: origin at the centre of mass, turned by the absolute angle of the source."""
+    """Return the points of each body of Andrews' mechanism, from its mass centre, turned by its absolute angle."""
     along, across = (lambda x: jnp.stack([x, 0 * x])), (lambda x: jnp.stack([0 * x, -x]))
     n = {name: jnp.asarray(x) for name, x in length.items()}
     pin_b = -(across(n["sa"]) + along(n["sb"]))
@@ -159,7 +161,7 @@ def andrews_points(length):
 
 
 def andrews(length, torque=None, stiffness=None):
-    """Andrews' squeezing mechanism; length: the reference's lengths, by name."""
+    """Return Andrews' squeezing mechanism; length: the reference's lengths, by name."""
     p = reference("andrews")["parameters"]
     points, ground = andrews_points(length), {**p["ground_points_m"], "O": (0.0, 0.0)}
     numbers = zip(p["body_order"], p["masses_kg"], p["moments_of_inertia_about_centre_of_mass_kg_m2"], strict=True)
@@ -182,7 +184,7 @@ def andrews(length, torque=None, stiffness=None):
 
 
 def andrews_angles(q):
-    """Absolute angles of the bodies from the angles of the source, in its order of coordinates."""
+    """Return the absolute angles of the bodies of Andrews' mechanism from the source's angles, in its order."""
     beta, theta, gamma, phi, delta, omega, epsilon = q
     return {
         "OF": beta,
@@ -196,7 +198,7 @@ def andrews_angles(q):
 
 
 def andrews_start(length, angles):
-    """Poses for absolute angles of the bodies."""
+    """Return the poses of Andrews' mechanism for absolute angles of its bodies."""
     p = reference("andrews")["parameters"]
     points, ground = andrews_points(length), {**p["ground_points_m"], "O": (0.0, 0.0)}
     before = {(name, j): i for name, i, j in ANDREWS_JOINTS}

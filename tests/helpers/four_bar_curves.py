@@ -4,7 +4,7 @@ import numpy as np
 
 
 def coupler_point(b, angle, branch):
-    """The coupler point in complex numbers: the coupler leaves the line to the rocker's pivot by the law of cosines."""
+    """Return the coupler point as a complex number, by the law of cosines; `branch` is the side of the coupler, ±1."""
     pin = b["crank"] * np.exp(1j * np.asarray(angle))
     line = b["ground"] - pin
     cosine = (b["coupler"] ** 2 + np.abs(line) ** 2 - b["rocker"] ** 2) / (2 * b["coupler"] * np.abs(line))

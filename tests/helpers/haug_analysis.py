@@ -7,17 +7,19 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import planar
 
+# Times 0, 0.1, …, 1.
 TENTHS = np.arange(11) / 10
 
 
-# Half a unit, and a unit, in the last of the book's four decimals.
+# Half a unit in the last of the book's four decimals, the tolerance of a printed number.
 PRINTED = 5e-5
+# A unit in the last of the book's four decimals, the tolerance where the book computes with rounded numbers.
 LAST_PLACE = 1e-4
 
 
 @eqx.filter_jit
 def equations(mech, q, v, t):
-    """Φ, Φ_q, ν, γ; compiled once per mechanism."""
+    """Return Φ, Φ_q, ν and γ; compiled once per mechanism."""
     return (
         mbs.constraints(mech, q, t),
         mbs.constraint_jacobian(mech, q, t),
@@ -27,7 +29,7 @@ def equations(mech, q, v, t):
 
 
 def block(**angle):
-    """Two points of a block, a unit before and behind its origin, stay on the x axis."""
+    """Return a block of which two points, a unit before and behind its origin, stay on the x axis."""
     return mbs.Mechanism(
         bodies={"block": planar.Body()},
         constraints={
@@ -39,7 +41,7 @@ def block(**angle):
 
 
 def double_pendulum():
-    """Two rods of unit length, their frames at the far ends; the end of the second slides on y = −1."""
+    """Return two rods of unit length with frames at the far ends; the end of the second slides on y = −1."""
     return mbs.Mechanism(
         bodies={"upper": planar.Body(), "lower": planar.Body()},
         constraints={
@@ -53,25 +55,27 @@ def double_pendulum():
     )
 
 
-# The book writes the pin with x₁ and y₁ replaced by the first two equations: it adds those to the third and the fourth.
-# That changes neither the determinant nor a solution.
+# Matrix from our equations to the book's, which writes the pin with x₁ and y₁ replaced by the first two equations: it
+# adds those to the third and the fourth. That changes neither the determinant nor a solution.
 AS_PRINTED = np.eye(6)
 
 
 AS_PRINTED[2, 0] = AS_PRINTED[3, 1] = 1
 
 
+# Angle of the upper rod at t = 0.
 UPPER_ANGLE = 5 * np.pi / 3
+# The book's estimate of q at t = 0.
 ESTIMATE = np.array([0.5, -0.8660, UPPER_ANGLE, 1.5, -1.0, 6.14])
 
 
 def printed_form(q, v=(0.0,) * 6, t=0.0):
-    """Φ, Φ_q, ν, γ in the form of the book."""
+    """Return Φ, Φ_q, ν and γ of the double pendulum in the form of the book."""
     q, v, t = (jnp.asarray(x, float) for x in (q, v, t))
     return [AS_PRINTED @ np.asarray(rows) for rows in equations(double_pendulum(), q, v, t)]
 
 
-# The book's matrices at the estimate and at the solution.
+# The book's Φ_q at its estimate.
 PRINTED_AT_ESTIMATE = [
     [1, 0, -0.8660, 0, 0, 0],
     [0, 1, -0.5, 0, 0, 0],
@@ -82,6 +86,7 @@ PRINTED_AT_ESTIMATE = [
 ]
 
 
+# The book's Φ_q at the solution for t = 0.
 PRINTED_AT_START = [
     [1, 0, -0.8660, 0, 0, 0],
     [0, 1, -0.5, 0, 0, 0],
@@ -93,7 +98,7 @@ PRINTED_AT_START = [
 
 
 def pendulum_closed_form(t):
-    """q, q̇, q̈ from sin φ₂ = −1 − sin φ₁, with the second rod to the right of its pin."""
+    """Return q, q̇ and q̈ from sin φ₂ = −1 − sin φ₁, with the second rod to the right of its pin."""
     w = np.pi / 6
     phi1 = UPPER_ANGLE + w * t
     s1, c1 = np.sin(phi1), np.cos(phi1)

@@ -10,12 +10,13 @@ import jaxmbs as mbs
 from jaxmbs import planar
 from jaxmbs.planar.element import AbsoluteConstraint
 
+# Times 0, 0.1, …, 1.
 TENTHS = np.arange(11) / 10
 
 
 @eqx.filter_jit
 def equations(mech, q, v, t):
-    """Φ, Φ_q, ν, γ; compiled once per mechanism."""
+    """Return Φ, Φ_q, ν and γ; compiled once per mechanism."""
     return (
         mbs.constraints(mech, q, t),
         mbs.constraint_jacobian(mech, q, t),
@@ -25,7 +26,7 @@ def equations(mech, q, v, t):
 
 
 def pendulum(motion):
-    """Its frame is at the centre, a unit below the pivot, so x₁ = sin φ₁ and y₁ = −cos φ₁: Haug (3.1.5)."""
+    """Return a driven pendulum with its frame a unit below the pivot: x₁ = sin φ₁, y₁ = −cos φ₁, Haug (3.1.5)."""
     return mbs.Mechanism(
         bodies={"pendulum": planar.Body()},
         constraints={
@@ -36,11 +37,12 @@ def pendulum(motion):
     )
 
 
+# Length ℓ of the coupler; the crank has length 1.
 LENGTH = 1.8
 
 
 def slider_crank(omega):
-    """Crank of unit length and coupler of length ℓ > 1 along its y′ axis, whose origin slides on the x axis."""
+    """Return a crank of length 1 and a coupler of length ℓ along its y′ axis, whose origin slides on the x axis."""
     return mbs.Mechanism(
         bodies={"crank": planar.Body(), "coupler": planar.Body()},
         constraints={
@@ -60,6 +62,7 @@ class SlideOrthogonal(AbsoluteConstraint):
     rows: ClassVar[int] = 2
 
     def residual(self, i, j, t):
+        """Return y − x, and the product of the position vector and the y′ axis."""
         return jnp.stack([j.r[1] - j.r[0], j.r @ j.direction(jnp.array([0.0, 1.0]))])
 
 
@@ -70,10 +73,12 @@ class Slide(AbsoluteConstraint):
     rows: ClassVar[int] = 2
 
     def residual(self, i, j, t):
+        """Return y − x and φ − π/4."""
         return jnp.stack([j.r[1] - j.r[0], j.phi - jnp.pi / 4])
 
 
 def inclined_slider(element):
+    """Return a block on the line y = x, held by `element` and driven along x."""
     return mbs.Mechanism(
         bodies={"block": planar.Body()},
         constraints={"slide": element("block")},
@@ -82,7 +87,7 @@ def inclined_slider(element):
 
 
 def driven_pendulum(pivot, arm, motion):
-    """A point of the pendulum's body is held at the pivot."""
+    """Return a pendulum with its point `arm` held at `pivot`, and a driven angle."""
     return mbs.Mechanism(
         bodies={"pendulum": planar.Body()},
         constraints={

@@ -7,18 +7,21 @@ import numpy as np
 import jaxmbs as mbs
 from jaxmbs import planar
 
+# Times 0, 0.1, …, 1.
 TENTHS = np.arange(11) / 10
 
 
 def unit(angle):
+    """Return unit vectors (..., 2) at angles."""
     return np.stack([np.cos(angle), np.sin(angle)], -1)
 
 
 def turned(v):
-    """v⊥, v turned by 90°."""
+    """Return v⊥, v turned by 90°."""
     return np.stack([-v[..., 1], v[..., 0]], -1)
 
 
+# Constraints of a gear that rolls on a fixed one, Example 3.4.1.
 GEARS = {
     "link": planar.Distance("ground", "gear", (0, 0), (0, 0), 3.0),
     "teeth": planar.Gear(
@@ -27,12 +30,14 @@ GEARS = {
 }
 
 
+# Length of the rack from its pin to where α₂ = 0.
 RACK_LENGTH = 0.7
+# Radius of the pinion.
 RADIUS = 0.2
 
 
 def rack_and_pinion():
-    """P₁ at the origin of the rack slides on the x axis; θ₂ = 3π/2 makes α₂ = φ₁ − φ₂."""
+    """Return the rack and pinion: P₁ at the rack's origin slides on the x axis; θ₂ = 3π/2 makes α₂ = φ₁ − φ₂."""
     return mbs.Mechanism(
         bodies={"rack": planar.Body(), "pinion": planar.Body()},
         constraints={
@@ -54,24 +59,29 @@ def rack_and_pinion():
 
 
 def cosine_cam(alpha):
-    """Example 3.4.3."""
+    """Return the outline ρ(α) of the cam of Example 3.4.3."""
     return jnp.where(alpha <= 2 * jnp.pi / 3, -jnp.cos(3 * alpha) / 4 + 5 / 4, 1.0)
 
 
 def quartic_cam(alpha):
-    """Problem 3.4.7."""
+    """Return the outline ρ(α) of the cam of Problem 3.4.7."""
     return jnp.where(alpha <= 2, 1 + 2 * alpha**2 - 2 * alpha**3 + alpha**4 / 2, 1.0)
 
 
+# Outlines of cams by name.
 CAMS = {"cosine": cosine_cam, "quartic": quartic_cam}
+# Radius of the roller.
 ROLLER = 0.25
+# Distance of the lifter's frame from its lower end.
 STEM = 3.0
+# Speed of the cam.
 SPEED = 2.0
+# Angle of the cam at t = 0.
 START = -0.4
 
 
 def valve_gear(contact):
-    """A cam on a shaft at the origin, and a lifter on the y axis whose frame is a stem's length above its lower end."""
+    """Return a cam on a shaft at the origin, and a lifter on the y axis with its frame `STEM` above its lower end."""
     return mbs.Mechanism(
         bodies={"cam": planar.Body(), "lifter": planar.Body()},
         constraints={
@@ -84,19 +94,21 @@ def valve_gear(contact):
 
 
 def roller_contact(rho):
+    """Return the contact of a cam with outline ρ and a roller at the lower end of the lifter."""
     return planar.CamFollower(
         "cam", "lifter", (0, 0), (0, -STEM), planar.FunctionOutline(rho), planar.FunctionOutline(ROLLER)
     )
 
 
 def lift_of_roller(rho, phi):
-    """Height of the roller's centre over the shaft, and its first two derivatives by the angle of the cam.
+    """Return the height of the roller's centre over the shaft, and two derivatives by the angle φ of the cam.
 
     No tangents: the roller rests on whichever point of the cam holds it highest, h = max_α y + √(R² − x²). At the
     maximum h′ = H_φ and h″ = H_φφ − H_αφ²/H_αα.
     """
 
     def height(alpha, phi):
+        """Return the height of a roller on the point α of the cam, −∞ if it cannot touch there."""
         radius = rho(jnp.mod(alpha, 2 * jnp.pi))
         x, y = radius * jnp.cos(alpha + phi), radius * jnp.sin(alpha + phi)
         below = jnp.abs(x) < ROLLER

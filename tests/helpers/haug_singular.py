@@ -7,7 +7,7 @@ from jaxmbs import planar
 
 
 def slider_crank(rod, rate=1.0):
-    """Example 3.1.2: crank of length 1 about O₁ = origin, coupler with P₂ at (0, ℓ) whose O₂ stays on the x axis."""
+    """Return Example 3.1.2: crank of length 1 about O₁, coupler with P₂ at (0, ℓ) whose O₂ stays on the x axis."""
     return mbs.Mechanism(
         {"crank": planar.Body(), "coupler": planar.Body()},
         {
@@ -21,13 +21,13 @@ def slider_crank(rod, rate=1.0):
 
 
 def coupler_guess(rod, angle, side=1):
-    """(x₂, 0, φ₂) with sin φ₁ = ℓ cos φ₂; side +1 with O₂ to the right of P."""
+    """Return (x₂, 0, φ₂) with sin φ₁ = ℓ cos φ₂; side +1 with O₂ to the right of P."""
     phi = side * np.arccos(np.sin(angle) / rod)
     return {"crank": (0, 0, angle), "coupler": (np.cos(angle) + rod * np.sin(phi), 0, phi)}
 
 
 def one_coordinate(rod, rate=1.0):
-    """Example 3.7.3: slider with x₂ = q on the x axis, crank at the origin, the coupler a distance constraint."""
+    """Return Example 3.7.3: crank at the origin, slider with x₂ = q on the x axis, the coupler a distance."""
     return mbs.Mechanism(
         {"crank": planar.Body(), "slider": planar.Body()},
         {
@@ -40,10 +40,12 @@ def one_coordinate(rod, rate=1.0):
     )
 
 
+# Times, and angles of the crank at them, at which singularities are looked for.
 GRID = np.linspace(0.1, 3.0, 30)
 
 
 def parallelogram(ground=2.0):
+    """Return a four-bar with crank and rocker of length 1, a parallelogram if coupler and ground are equal."""
     return mbs.Mechanism(
         {"crank": planar.Body(), "coupler": planar.Body(), "rocker": planar.Body()},
         {
@@ -57,6 +59,6 @@ def parallelogram(ground=2.0):
 
 
 def five_bar_parallelogram():
-    """Example 3.7.7: one bar held by three distance constraints to the ground, points 0, 1 and 2 along it."""
+    """Return Example 3.7.7: one bar held by three distance constraints to the ground, points 0, 1 and 2 along it."""
     distance = lambda k: planar.AbsoluteDistance("bar", (k, 0), (k, 0), 1.0)
     return mbs.Mechanism({"bar": planar.Body()}, {"first": distance(0), "second": distance(1), "third": distance(2)})

@@ -7,7 +7,7 @@ GROUND = "ground"
 
 
 def grounded_system():
-    """Issa and Arczewski, Fig. 1."""
+    """Return joints, path matrix and secondary path matrix of Issa and Arczewski, Fig. 1."""
     chain = {"R1": (GROUND, "1"), "R2": ("1", "2"), "P3": ("2", "3"), "R4": ("3", "4")}
     return chain, [[-1, 1, 0, 0], [0, -1, 1, 0], [0, 0, -1, 1], [0, 0, 0, -1]], [
         [-1, 0, 0, 0], [-2, -1, 0, 0], [-3, -2, -1, 0], [-4, -3, -2, -1]
@@ -15,7 +15,7 @@ def grounded_system():
 
 
 def floating_system():
-    """Issa and Arczewski, Fig. 2."""
+    """Return joints, path matrix and secondary path matrix of Issa and Arczewski, Fig. 2."""
     branches = {"R2": ("1", "2"), "R3": ("2", "3"), "P4": ("3", "4"), "R7": ("1", "5")}
     return (
         branches,
@@ -25,7 +25,7 @@ def floating_system():
 
 
 def in_space(joints):
-    """A mechanism of space; the first letter of a joint's name is its kind."""
+    """Return a mechanism of space with these joints; the first letter of a joint's name is its kind."""
     kinds = {"R": spatial.Revolute, "P": spatial.Prismatic, "F": spatial.Free}
     bodies = dict.fromkeys(sorted({body for ends in joints.values() for body in ends} - {GROUND}), spatial.Body())
     return mbs.Mechanism(bodies, {name: kinds[name[0]](*ends) for name, ends in joints.items()})

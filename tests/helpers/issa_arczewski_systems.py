@@ -10,11 +10,13 @@ import random_mechanisms as mechanisms
 from jaxmbs import planar, spatial
 
 GROUND = "ground"
+# Unit vector of the z axis.
 Z = np.array([0.0, 0, 1])
 
 
-# A row: its vector, then blocks. D21u1 stands for −D₂₁ u₁, U2u1 for −U₂ u₁, D21 for −D₂₁, I for the identity.
-# (4.9); the system of Fig. 3.
+# Velocity transformation (4.9) of the system of Fig. 3, row by row: the name of a point (r) or unit vector (u), then
+# its blocks. D21u1 stands for −D₂₁ u₁, U2u1 for −U₂ u₁, D21 for −D₂₁, I for the identity; D and U are the skew matrices
+# of vectors.
 GROUNDED = """
 r2 D21u1 0     0  0
 u2 U2u1  0     0  0
@@ -28,7 +30,7 @@ u6 U6u1  U6u2  0  U6u5
 """
 
 
-# (4.13); the system of Fig. 4.
+# Velocity transformation (4.13) of the system of Fig. 4, in the notation of `GROUNDED`.
 FLOATING = """
 r1 I 0   0     0     0  0
 u1 0 U1  0     0     0  0
@@ -48,7 +50,8 @@ u8 0 U8  0     0     0  U8u7
 """
 
 
-# Universal joints, Table 1: u and v are the two arms u¹, u² of the cross. Joints at 1 (U), 2 (P), 4 (U), 5 (R).
+# Velocity transformation of a chain with universal joints by Table 1, in the notation of `GROUNDED`: u and v are the
+# two arms u¹, u² of the cross. Joints at 1 (U), 2 (P), 4 (U), 5 (R).
 CARDAN = """
 v1 U1u1  0     0  0     0     0
 r2 D21u1 D21v1 0  0     0     0
@@ -64,12 +67,12 @@ u6 U6u1  U6v1  0  U6u4  U6v4  U6u5
 
 
 def skew(d):
-    """D with D w = d × w."""
+    """Return D with D w = d × w."""
     return np.array([[0, -d[2], d[1]], [d[2], 0, -d[0]], [-d[1], d[0], 0]])
 
 
 def entry(cell, row, at):
-    """A block of the matrix, of points and vectors `at` by name, in a row of a point or vector."""
+    """Return a block of a table, for points and vectors `at` by name, in the row of a point or vector."""
     if cell == "I":
         return np.eye(3)
     if cell[0] in "uv":
@@ -80,7 +83,7 @@ def entry(cell, row, at):
 
 
 def entry_rate(cell, row, at, rates):
-    """Its rate by the product rule, as in Table 1: −Ḋ u − D u̇ and so on."""
+    """Return the rate of a block by the product rule, as in Table 1: −Ḋ u − D u̇ and so on."""
     if cell == "I":
         return np.zeros((3, 3))
     if cell[0] in "uv":
@@ -92,7 +95,7 @@ def entry_rate(cell, row, at, rates):
 
 
 def matrix(table, of_cell):
-    """{row: (3, m)} of a table, with of_cell(cell, row) for each of its blocks."""
+    """Return {row: (3, m)} of a table, with of_cell(cell, row) for each of its blocks."""
     rows = [line.split() for line in table.split("\n") if line]
     wide = lambda column: any(re.fullmatch(r"I|D\d\d|U\d", cell) for cell in column)
     widths = [3 if wide(column) else 1 for column in zip(*rows, strict=True)][1:]
@@ -104,11 +107,12 @@ def matrix(table, of_cell):
 
 
 def random_vector(rng, dimension=3):
+    """Return a vector with entries between −1 and 1."""
     return rng.uniform(-1, 1, dimension)
 
 
 def chain(rng, joints, dimension=3, floating=False):
-    """Bodies "1", "2", …; joints: name → (kind, i, j, number of the point on i, of that on j, whether these coincide).
+    """Return bodies "1", "2", …; joints: name → (kind, i, j, numbers of the points on i and on j, do they coincide).
 
     Returns the mechanism and where the paper's points and vectors are: symbol → (body, coordinates).
     """
@@ -138,7 +142,7 @@ def chain(rng, joints, dimension=3, floating=False):
 
 
 def grounded(rng, dimension=3):
-    """Fig. 1 and 3: R₁ R₂ P₃ R₅; points 3 and 4 on the slide, 6 and u₆ on the last body."""
+    """Return the system of Fig. 1 and 3: R₁ R₂ P₃ R₅; points 3 and 4 on the slide, 6 and u₆ on the last body."""
     kinds = planar if dimension == 2 else spatial
     slide = planar.Translational if dimension == 2 else spatial.Prismatic
     joints = {
@@ -152,7 +156,7 @@ def grounded(rng, dimension=3):
 
 
 def floating(rng, dimension=3):
-    """Fig. 2 and 4: body 1 floats and carries R₂ R₃ P₄ and R₇."""
+    """Return the system of Fig. 2 and 4: body 1 floats and carries R₂ R₃ P₄ and R₇."""
     kinds = planar if dimension == 2 else spatial
     slide = planar.Translational if dimension == 2 else spatial.Prismatic
     joints = {
@@ -175,7 +179,7 @@ def floating(rng, dimension=3):
 
 
 def cardan(rng):
-    """Two universal joints, a slide and a hinge, for the blocks of Table 1."""
+    """Return a chain of two universal joints, a slide and a hinge, for the blocks of Table 1."""
     joints = {
         "U1": (spatial.Universal, GROUND, "1", 1, 1),
         "P2": (spatial.Prismatic, "1", "2", 2, 3),
@@ -187,7 +191,7 @@ def cardan(rng):
 
 
 def in_ground(mech, q, places, dimension):
-    """Points and unit vectors in the ground frame, in the plane with a third component; axes of hinges are z there."""
+    """Return points and unit vectors by name in the ground frame, (3,), those of the plane with a third component 0."""
     out = {}
     for symbol, (body, s) in places.items():
         pose = mech.layout.pose(body, q)
@@ -201,7 +205,7 @@ def in_ground(mech, q, places, dimension):
 
 
 def of_body_rows(mech, places, q, rows):
-    """The rates of points and unit vectors, each (d, m), from rows (ṙ, ω) of the bodies: ṙ + ω × d, ω × u."""
+    """Return the rates of points and unit vectors, each (d, m), from rows (ṙ, ω) of the bodies: ṙ + ω × d, ω × u."""
     out = {}
     for symbol, (body, s) in places.items():
         if body == GROUND:
@@ -219,7 +223,7 @@ def of_body_rows(mech, places, q, rows):
 
 
 def natural_rows(names, matrix):
-    """{name of a point or vector: its rows} of a matrix in natural coordinates of these names."""
+    """Return {name of a point or vector: its rows} of a matrix in natural coordinates of these names."""
     out = {}
     for name, row in zip(names, np.asarray(matrix), strict=True):
         out.setdefault(name.rpartition(".")[0], []).append(row)
@@ -227,7 +231,7 @@ def natural_rows(names, matrix):
 
 
 def symbols(mech, places, table, dimension, q, rate):
-    """Of each point and vector of the paper R and Ṙ, from its own blocks; columns as the package orders and turns them."""
+    """Return (R, Ṙ) of each point and vector of the paper from its blocks; columns are ordered and turned as ours."""
     in_3d, floats = dimension == 3, table is FLOATING
     at = in_ground(mech, q, places, dimension)
     if not in_3d:
@@ -255,6 +259,8 @@ def symbols(mech, places, table, dimension, q, rate):
     }
 
 
+# For each system: function that draws it, its table, dimension, and the names in the table of the points and vectors of
+# its natural coordinates.
 SYSTEMS = {
     "(4.9)": (grounded, GROUNDED, 3, {"R2": "r2", "R5": "r5", "R2.axis": "u2", "P3.axis": "u3", "R5.axis": "u5"}),
     "(4.13)": (

@@ -1,7 +1,8 @@
 """Boxed results of Kamman's notes: moments of joints by the multipliers of the angles that they hold."""
 
-# Of the angles that a joint holds: its moment in the frames of J and of K by λ; S and C are sines and cosines of θ₁ θ₂ θ₃.
-# Typed from the notes, with the held angles at zero.
+# Typed from the notes: for each joint the angles that it holds, and the components of its moment in the frames of J and
+# of K as functions of S, C (sines and cosines of θ₁ θ₂ θ₃) and the multipliers λ of the held angles, with the held
+# angles at zero.
 BOXED = {
     "universal, 1 held (45) (47) (48)": (
         (1,),
@@ -42,5 +43,5 @@ BOXED = {
 BOXED["cylindrical"] = BOXED["hinge, 2 and 3 held (65) (68)"]
 
 
-# Translations that joints hold; forces are λ themselves, (34) and (41).
+# Translations that joints hold, all three for those not listed; forces are λ themselves, (34) and (41).
 HELD_SLIDES = {"prismatic": (2, 3), "cylindrical": (2, 3)}

@@ -8,10 +8,12 @@ from jaxmbs.motion import Harmonic, Polynomial
 from kane_problems import GROUND, SWING, WEIGHT, X, Y, links
 from random_mechanisms import random_body
 
+# Prescribed motion of slides.
 PUSH = Polynomial((0.1, -0.4, 0.8))
 
 
 def driven_hinge():
+    """Return two bodies of space on hinges, the first one driven."""
     return mbs.Mechanism(
         links(2, 31),
         {
@@ -24,6 +26,7 @@ def driven_hinge():
 
 
 def driven_slide():
+    """Return three bodies of space on a driven slide, a gantry and a total joint."""
     return mbs.Mechanism(
         links(3, 32),
         {
@@ -39,6 +42,7 @@ def driven_slide():
 
 
 def driven_planar():
+    """Return two bodies of the plane, with a driven hinge."""
     a, b = (random_body(np.random.default_rng(k), 2) for k in (33, 34))
     return mbs.Mechanism(
         {"b": b, "a": a},
@@ -51,7 +55,8 @@ def driven_planar():
     )
 
 
-# Names of unknown coordinates, and known ones that move: value, rate and second rate are sign · C + offset.
+# For each mechanism: its builder, names of the unknown coordinates, and known ones that move as (C, sign, offset): the
+# value is sign · C + offset, and so are the rates without the offset.
 ELIMINATIONS = {
     "hinge in space": (driven_hinge, {"b.theta_1", "b.theta_2"}, {"a.theta_2": (SWING, 1, 0)}),
     # Advance of a's end from b's along −x of b is that of b's end from a's along +x of a.

@@ -13,14 +13,18 @@ from norms import size
 from random_mechanisms import random_body
 
 GROUND = "ground"
+# The formulation by Kane, with its default options.
 KANE = mbs.Kane()
+# Unit vectors of the axes.
 X, Y, Z = np.eye(3)
+# Number of the status of a singular state.
 SINGULAR = int(mbs.Status.SINGULAR)
+# Number of the status of success.
 CONVERGED = int(mbs.Status.CONVERGED)
 
 
 def close(found, expected, tolerance, of=None):
-    """The same to a part of the largest value, or of 1 if that is larger."""
+    """Fail unless arrays are equal within `tolerance` times the largest value of `of` or `expected`, at least 1."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape
     largest = max(1.0, size(expected if of is None else of))
@@ -28,17 +32,17 @@ def close(found, expected, tolerance, of=None):
 
 
 def turned(angles):
-    """The rotation matrix of body-fixed angles 1-2-3, by scipy."""
+    """Return the rotation matrix of body-fixed angles 1-2-3, by scipy."""
     return Rotation.from_euler("XYZ", angles).as_matrix()
 
 
 def named(mech, vector):
-    """The entries of a vector, or of rows, in the order of the names of `Kane().of(mech)`, by name."""
+    """Return the entries of a vector, or of rows, by the names of `Kane().of(mech)`."""
     return dict(zip(mbs.Kane().of(mech).names, np.moveaxis(np.asarray(vector), -1, 0), strict=True))
 
 
 def in_motion(mech, run, name):
-    """Of a body its origin and axes, the acceleration of its mass centre and the rate of its angular momentum about it."""
+    """Return origin, axes and mass centre of a body, its acceleration, and the rate of the momentum about it."""
     body, at = mech.bodies[name], run.layout.body_slices[name]
     speeds = run.layout.velocity_slices[name]
     q, v, a = (np.asarray(x)[:, k] for x, k in ((run.q, at), (run.v, speeds), (run.a, speeds)))
@@ -54,7 +58,7 @@ def in_motion(mech, run, name):
 
 
 def needed(mech, run, outboard, point):
-    """Force, and moment about a point, that bodies need for their motion beside their weight; by Newton and Euler."""
+    """Return the force, and the moment about a point, that bodies need for their motion beside their weight."""
     force, moment = np.zeros_like(point), np.zeros_like(point)
     for name in outboard:
         moving = in_motion(mech, run, name)
@@ -65,15 +69,17 @@ def needed(mech, run, outboard, point):
 
 
 def links(count, seed):
+    """Return this many random bodies called "a", "b", "c"."""
     rng = np.random.default_rng(seed)
     return dict(zip("abc", (random_body(rng, 3) for _ in range(count)), strict=False))
 
 
+# Gravity in an oblique direction, as forces of a mechanism.
 WEIGHT = {"gravity": mbs.Gravity((1.0, -2.0, -9.0))}
 
 
 def turning_joints():
-    """Hinge about x, universal and spherical joint, one after the other; points off the origins."""
+    """Return a hinge about x, a universal and a spherical joint in a row, with points off the bodies' origins."""
     return mbs.Mechanism(
         links(3, 21),
         {
@@ -85,15 +91,17 @@ def turning_joints():
     )
 
 
+# Prescribed motion of a hinge.
 SWING = Harmonic(0.7, 3.0, 0.4, 0.2)
 
 
 def check_specified(mech, run):
-    """Φ = 0, Φ_q v = ν, Φ_q v̇ = γ of all joints and drivers."""
+    """Fail unless Φ = 0, Φ_q v = ν and Φ_q v̇ = γ for all joints and drivers of a motion."""
     assert not run.status.any()
 
     @mbs.program
     def gaps(q, v, a, t):
+        """Return the residuals Φ, Φ_q v − ν and Φ_q v̇ − γ."""
         jacobian = mbs.constraint_jacobian(mech, q, t)
         rates = jacobian @ v - mbs.velocity_rhs(mech, q, t), jacobian @ a - mbs.acceleration_rhs(mech, q, v, t)
         return mbs.constraints(mech, q, t), *rates
@@ -103,7 +111,7 @@ def check_specified(mech, run):
 
 
 def check_driven(mech, run, tolerance=1e-9):
-    """As specified, and all reactions are those of `Augmented`."""
+    """Fail unless `check_specified` holds and all reactions are those of `Augmented`."""
     check_specified(mech, run)
     found, expected = (mbs.reactions(mech, run, formulation=f) for f in (KANE, None))
     for name in found:
@@ -113,12 +121,16 @@ def check_driven(mech, run, tolerance=1e-9):
     return found
 
 
+# Times at which specified motions are checked.
 TIMES = np.linspace(0.1, 1.1, 5)
+# Prescribed angle of the first hinge of a double pendulum.
 FIRST = Harmonic(0.8, 3.0, 0.3, -0.5)
+# Prescribed angle of the second hinge of a double pendulum.
 SECOND = Polynomial((0.3, -1.0, 0.7, 0.4))
 
 
 def planar_double_pendulum(drivers):
+    """Return a double pendulum of the plane with these drivers."""
     a, b = planar.Body(1.3, 0.2, (0.4, 0)), planar.Body(0.9, 0.15, (0.3, 0))
     return mbs.Mechanism(
         {"a": a, "b": b},
@@ -132,12 +144,16 @@ def planar_double_pendulum(drivers):
 
 
 def hinge(**axes):
+    """Return a hinge between the ground and body "a" with these axes or frames."""
     return spatial.Revolute(GROUND, "a", (0.1, 0.2, 0.3), (-0.2, 0.1, 0.1), **axes)
 
 
 def turner(i, j, **axes):
+    """Return a driver of the angle of `hinge`, counted from i to j, with these axes and this motion."""
     return spatial.RevoluteDriver(i, j, **axes)
 
 
+# Axis in an oblique direction, not of length 1.
 OBLIQUE = np.array([1.0, 2.0, -0.5])
+# Prescribed angle of 50 rad/s, many turns in the times of the tests.
 MANY = Ramp(50.0, -1.0)

@@ -12,7 +12,7 @@ from random_mechanisms import random_body
 
 
 def random_tree(rng, lower):
-    """Numbers of a tree of space: names of lower bodies by body, then points, frames, masses, forces."""
+    """Return the numbers of a tree of space: lower body of each body, points, frames, masses, forces."""
     bodies = {name: random_body(rng, 3) for name in lower}
     point = lambda: rng.uniform(-0.6, 0.6, 3)
     frame = lambda: Rotation.random(random_state=int(rng.integers(1000))).as_matrix()
@@ -34,7 +34,7 @@ def random_tree(rng, lower):
 
 
 def tree_mechanism(tree):
-    """Without B3 no joint holds B1; B2 is body i of its joint; the joint of B3 has frames."""
+    """Return the tree as a mechanism. B1 floats if there is no B3; B2 is body i of its joint; B3's joint has frames."""
     at, joints = tree.joints, {}
     if "B3" in tree.lower:
         joints["1"] = spatial.Cylindrical(GROUND, "B1", at["B1"].point_i, at["B1"].point_j, (1, 2, 3))
@@ -104,7 +104,7 @@ class SymbolicTree:
         self.loads += [(frames["B1"], torque), (frames["B2"], -torque)]
 
     def by_kane(self):
-        """[A] and {f} as functions of x, y by SymPy's own method of Kane."""
+        """Return [A] and {f} as functions of x, y by SymPy's own method of Kane."""
         import sympy
         from sympy.physics import mechanics as me
 
@@ -119,7 +119,7 @@ class SymbolicTree:
         return sympy.lambdify((self.x, self.y), (method.mass_matrix, method.forcing[:, 0]), cse=True)
 
     def by_vectors(self):
-        """[A] and {f} as functions of x, y from (7), by partial velocities and accelerations of SymPy's vectors."""
+        """Return [A] and {f} as functions of x, y from (7), by SymPy's partial velocities and accelerations."""
         import sympy
         from sympy.physics import mechanics as me
 
@@ -141,6 +141,7 @@ class SymbolicTree:
         program = sympy.lambdify((self.x, self.y), [*turns, *matrices], cse=True)
 
         def evaluate(x, y):
+            """Return [A] and {f} as numbers."""
             values = iter(program(x, y))
             turns = {frame: next(values) for frame in seen}
             out = []
@@ -165,14 +166,15 @@ class SymbolicTree:
         return evaluate
 
 
+# Lower body of each body of a chain of two.
 CHAIN = {"B1": GROUND, "B2": "B1"}
 
 
-# Not in the order of the tree.
+# Lower body of each body of a branched tree, not in the order of the tree.
 BRANCHED = {"B3": "B1", "B1": GROUND, "B2": "B1"}
 
 
 def random_state(rng, count):
-    """x and y with angles of any size."""
+    """Return x and y of a tree with `count` bodies, with angles of any size."""
     angles = rng.uniform(-3, 3, (count, 3))
     return np.concatenate([angles.ravel(), rng.normal(size=3 * count)]), rng.normal(size=6 * count)

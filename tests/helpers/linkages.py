@@ -8,16 +8,17 @@ import jax.numpy as jnp
 import jaxmbs as mbs
 from jaxmbs import planar
 
+# Folder of the published problems.
 REFERENCES = Path(__file__).parent.parent / "references"
 
 
 def reference(name: str) -> dict:
-    """A published problem with its numbers."""
+    """Return a published problem with its numbers, by the name of its file."""
     return json.loads((REFERENCES / f"{name}.json").read_text())
 
 
 def four_bar(b, rate=1.0):
-    """Crank–rocker with frames at the middle of its bars; b: crank, coupler, rocker, ground."""
+    """Return a crank–rocker with frames at the middle of its bars; b: crank, coupler, rocker, ground."""
     rod = lambda length: planar.Body(mass=length, inertia=length**3 / 12)
     return mbs.Mechanism(
         bodies={"crank": rod(b["crank"]), "coupler": rod(b["coupler"]), "rocker": rod(b["rocker"])},
@@ -32,7 +33,7 @@ def four_bar(b, rate=1.0):
 
 
 def four_bar_guess(b, angle, branch=1):
-    """A configuration of `four_bar` from the two-circle construction, closed where that is possible."""
+    """Return a configuration of `four_bar` from the two-circle construction, closed where that is possible."""
     a = b["crank"] * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
     c = jnp.stack([b["ground"], 0 * b["ground"]])
     d = c - a
@@ -45,7 +46,7 @@ def four_bar_guess(b, angle, branch=1):
 
 
 def slider_crank(b, rate=1.0):
-    """Crank r, rod l, slider on the line y = e; b: crank, rod, offset."""
+    """Return a slider-crank with crank r, rod l and slider on the line y = e; b: crank, rod, offset."""
     return mbs.Mechanism(
         bodies={"crank": planar.Body(), "rod": planar.Body(), "slider": planar.Body()},
         constraints={
@@ -59,7 +60,7 @@ def slider_crank(b, rate=1.0):
 
 
 def bar_linkage(bars, joints, driven, rate=1.0):
-    """A linkage given as bodies with named points.
+    """Return a linkage given as bodies with named points, with one driven body.
 
     bars: body → {point name: body coordinates}; joints: point name → list of bodies that share it, or ("ground", (x, y))
     among them; driven: the body whose angle the driver prescribes.
@@ -79,6 +80,6 @@ def bar_linkage(bars, joints, driven, rate=1.0):
 
 
 def apex(base, left, right):
-    """The third corner of a triangle over (0, 0)–(base, 0), above it, from the lengths of its other sides."""
+    """Return the third corner of a triangle over (0, 0)–(base, 0), above it, from the lengths of its other sides."""
     x = (base**2 + left**2 - right**2) / (2 * base)
     return (x, jnp.sqrt(left**2 - x**2))

@@ -4,5 +4,5 @@ import numpy as np
 
 
 def size(x):
-    """The largest absolute value."""
+    """Return the largest absolute value, 0 for an empty array."""
     return np.abs(np.asarray(x)).max(initial=0.0)

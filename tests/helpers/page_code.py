@@ -26,8 +26,11 @@ engine = lambda forces: mbs.Mechanism(
 )
 at = {"crank": (0, 0, 0.3), "rod": (0.1, 0.03, -0.1), "piston": (0.39, 0, 0), "slider": (1, 0, 0)}
 """
+# Code after blocks that add forces to `engine`: their generalized force is finite.
 PUSHED = "\nassert np.all(np.isfinite(mbs.generalized_force(engine(forces), at, jnp.zeros(12))))\n"
+# Code after blocks that add forces to `engine`: a short simulation succeeds.
 SIMULATED = "\nassert not mbs.simulate(engine(forces), jnp.array([0, 2e-3]), at, step=1e-3).status.any()\n"
+# Code that defines a four-bar on a floating hull, with its state.
 HULL = """
 bodies = {name: planar.Body(1.0, 0.1) for name in ("hull", "crank", "coupler", "rocker")}
 joints = {
@@ -41,11 +44,14 @@ q = mbs.assemble(mech, {"coupler": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}).q
 v, t = jnp.zeros(12), 0.0
 q0, v0 = q, v
 """
+# Code that defines the state of the mechanism `free`.
 FREE = """
 mech, t, v, u_dot = free, 0.0, jnp.zeros(9), jnp.zeros(3)
 q = mbs.assemble(mech, guess).q
 """
+# Code that defines the joint coordinates θ.
 THETA = "\ntheta = mbs.JointCoordinates().of(mech).coordinates(q)\n"
+# Code that defines a boom in space, with its state.
 BOOM = """
 from jaxmbs import spatial
 mech = mbs.Mechanism(
@@ -57,6 +63,7 @@ q0 = q = mbs.assemble(mech, {"boom": spatial.coordinates((1, 0, 0), (0, 0, 0))})
 v0 = v = jnp.zeros(6)
 angles, six = jnp.zeros(3), jnp.arange(6.0)
 """
+# Code before the blocks of the page on files.
 FILES = """
 import dataclasses, shutil
 from pathlib import Path
@@ -74,6 +81,7 @@ Path("scene.xml").write_text('''<mujoco><worldbody><body name="arm"><joint name=
 <inertial pos="1 0 0" mass="1" diaginertia="1 1 1"/></body></worldbody>
 <actuator><motor name="push" joint="pin"/></actuator></mujoco>''')
 """
+# Code before the blocks of the page on identification.
 BENCH = """
 import numpy as np
 bodies = {name: planar.Body(1.0, 0.1) for name in ("crank", "coupler", "rocker")}
@@ -86,6 +94,7 @@ joints = {
 times, guess = np.linspace(0, 0.1, 6), {"coupler": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}
 angles, rates = np.linspace(0, -0.05, 6), np.linspace(0, -0.5, 6)
 """
+# Code before the blocks of the page on programs.
 PROGRAM = """
 from pathlib import Path
 my_acceleration = lambda mech, q, v: mbs.Augmented().of(mech).mass_matrix(q) @ v
@@ -95,7 +104,9 @@ q = guess = mbs.assemble(mech, guess).q
 v = jnp.ones(9)
 designs, b = jax.tree.map(lambda x: jnp.stack([x, x]), b), jax.tree.map(jnp.asarray, b)
 """
+# Code that defines a batch of designs.
 DESIGNS = "\ndesigns = jax.tree.map(lambda x: jnp.array([x, 1.01 * x]), b)\n"
+# Code before the blocks of the page on synthesis.
 SYNTHESIS = """
 import numpy as np
 angles = np.linspace(0, 2 * np.pi, 9)[:-1]
@@ -120,6 +131,7 @@ def build(b):
         {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(2 * np.pi))},
     )
 """
+# Code after the blocks of the page on space.
 SPATIAL = """
 built = slider_crank({"crank": 0.08, "rod": 0.3})
 near = {
@@ -165,10 +177,11 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
 }
 # Pages with code that other tests run.
 ELSEWHERE = {"learning.md", "troubleshooting.md", "from_your_tool.md"}
-# Words by which a block is known that needs more than a computer has: it is only compiled.
+# Texts in blocks that need more than a computer has; such blocks are only compiled.
 ONLY_COMPILED = ("import pylinkage", "pylinkage.", "submitit", "jax.distributed", '@case("IFToMM"')
-# Numbers of samples and searches that take long, and what the tests take in place of them.
+# Numbers of samples that take long, and what the tests take in place of them.
 SMALLER = {"1_000_000": "50", "x * jnp.linspace(0.9, 1.1, 1000)": "x * jnp.linspace(0.9, 1.1, 3)"}
+# Options by which the tests shorten each kind of search.
 SEARCHES = {
     "path": {"starts": 64},
     "curve": {"starts": 32, "links": 4},

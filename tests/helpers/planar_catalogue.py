@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import jaxmbs as mbs
 from jaxmbs import planar
 
+# Times at which elements are evaluated.
 TIMES = (0.2, 0.3, 0.45)
 
 
 def _usable(options):
-    """`options` of the compiler if it knows them, else none."""
+    """Return `options` if the compiler knows them, else none."""
     try:
         jax.jit(lambda x: x + 1, compiler_options=options)(0.0)
     except Exception:
@@ -27,12 +28,14 @@ def _usable(options):
     return options
 
 
-# Each element is compiled to be run a few times only: without optimisation that takes a third of the time.
+# Options of the compiler: each element runs a few times only, and compiling without optimisation takes a third of the
+# time.
 QUICKLY = _usable({"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False})
 quick_jit = functools.partial(jax.jit, compiler_options=QUICKLY)
 
-# Motions of the first body, and of those coordinates of the second body that are driven; rising powers of time.
+# Motion of the first body: coefficients of rising powers of time, by coordinate.
 FIRST = {"x": (0.1, 0.3), "y": (-0.2, 0.25, 0.1), "phi": (0.4, 0.9, 0.2)}
+# Motion of those coordinates of the second body that are driven: coefficients of rising powers of time.
 SECOND = {"x": (1.3, -0.4, 0.3), "y": (0.9, 0.2, -0.1), "phi": (-0.5, 0.7, 0.4)}
 
 
@@ -66,7 +69,7 @@ class Entry(NamedTuple):
         return type(self.element(self.b)).__name__.endswith("Driver")
 
     def build(self, b) -> mbs.Mechanism:
-        """The mechanism; "element" is the element."""
+        """Return the mechanism, in which the element is called "element"."""
         constraints, drivers, bodies = self.also(b), {}, {"second": planar.Body(mass=1.3, inertia=0.4)}
         if self.two_bodies:
             bodies = {"first": planar.Body(), **bodies}
@@ -76,13 +79,13 @@ class Entry(NamedTuple):
         return mbs.Mechanism(bodies, constraints, drivers)
 
     def start(self) -> dict:
-        """A rough configuration of the mechanism."""
+        """Return a rough configuration of the mechanism."""
         first = {"first": tuple(powers[0] for powers in FIRST.values())} if self.two_bodies else {}
         return first | {"second": self.guess} | ({"element": self.contact} if self.contact else {})
 
 
 def drive(body: str, coordinate: str, powers):
-    """A driver of one coordinate of a body's frame."""
+    """Return a driver of one coordinate of a body's frame by powers of time."""
     motion = mbs.motion.Polynomial(powers)
     if coordinate == "phi":
         return planar.AbsoluteAngleDriver(body, motion)
@@ -90,54 +93,63 @@ def drive(body: str, coordinate: str, powers):
 
 
 def two_body(kind, *names):
-    """b → kind("first", "second", b[name], …)."""
+    """Return the function b → kind("first", "second", b[name], …)."""
     return lambda b: kind("first", "second", *(b[name] for name in names))
 
 
 def oval(c, alpha):
-    """ρ = c₀ + c₁ cos(2α + c₂)."""
+    """Return ρ = c₀ + c₁ cos(2α + c₂)."""
     return c[0] + c[1] * jnp.cos(2 * alpha + c[2])
 
 
 def oval_outline(c):
-    """An oval whose three numbers are parameters."""
+    """Return an oval whose three numbers are parameters, as an outline."""
     return planar.FunctionOutline(jax.tree_util.Partial(oval, c))
 
 
 def chirp(c, t):
-    """c₀ + c₁ sin(c₂ t + t²)."""
+    """Return c₀ + c₁ sin(c₂ t + t²)."""
     return c[0] + c[1] * jnp.sin(c[2] * t + t**2)
 
 
 def chirp_motion(c):
-    """A function of time whose three numbers are parameters."""
+    """Return `chirp` as a function of time whose three numbers c are parameters."""
     return mbs.motion.Function(jax.tree_util.Partial(chirp, c))
 
 
+# Points of elements between two bodies.
 PINS = {"point_i": (0.6, 0.3), "point_j": (-0.5, 0.2)}
+# Axis of elements with a line on body i.
 LINE = {"axis_i": (0.8, 0.5)}
+# Rough pose (x, y, φ) of the second body, to the right of and above the first.
 ABOVE = (1.2, 0.6, -0.5)
+# Numbers of a spline as a function of time.
 SPLINE = {"times": (-0.2, 0.1, 0.27, 0.38, 0.6), "values": (0.3, 0.5, 0.6, 0.55, 0.7)}
+# Radii of a cam at equal angles, for a spline outline.
 CAM = (0.52, 0.5, 0.48, 0.51, 0.53, 0.5)
 
 
 def gear(b):
+    """Return the gear pair of a design."""
     return planar.Gear(
         "first", "second", b["point_i"], b["point_j"], b["radius_i"], b["radius_j"], b["angle_i"], b["angle_j"]
     )
 
 
 def centre_distance(b):
+    """Return a bar that keeps the distance of two gears of a design."""
     # Haug 3.4.1: other constraints hold the centres of the gears apart.
     distance = jnp.abs(b["radius_i"] + b["radius_j"])
     return {"bar": planar.Distance("first", "second", b["point_i"], b["point_j"], distance)}
 
 
 def rack_pinion(b):
+    """Return the rack and pinion of a design."""
     names = ("point_i", "point_j", "axis_i", "radius_j", "angle_i", "angle_j")
     return planar.RackPinion("first", "second", *(b[name] for name in names))
 
 
+# All planar elements by name.
 CATALOGUE = {
     "AbsoluteX": Entry(
         lambda b: planar.AbsoluteX("second", b["point"], b["value"]),

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+# Rotation by 90°.
 R = np.array([[0.0, -1.0], [1.0, 0.0]])
+# Identity of the plane.
 I2 = np.eye(2)
 
 
@@ -25,17 +27,21 @@ class State(NamedTuple):
 
     @property
     def A(self):
+        """Return the rotation matrix A(φ)."""
         c, s = np.cos(self.phi), np.sin(self.phi)
         return np.array([[c, -s], [s, c]])
 
     @property
     def B(self):
+        """Return dA/dφ."""
         return R @ self.A
 
     def point(self, s):
+        """Return r + A s, a point of the body in the ground frame."""
         return self.r + self.A @ s
 
     def velocity(self, s):
+        """Return the velocity of this point."""
         return self.r_dot + self.B @ s * self.w
 
 
@@ -51,15 +57,17 @@ class Rows(NamedTuple):
 
 
 def row(*parts):
+    """Return numbers and vectors as one row."""
     return np.concatenate([np.atleast_1d(part) for part in parts])
 
 
 def block(by_r, by_phi):
-    """[Φ_r, Φ_φ] of two rows."""
+    """Return [Φ_r, Φ_φ] of two rows."""
     return np.column_stack([by_r, by_phi])
 
 
 def absolute_x(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
+    """Return the contributions of `AbsoluteX` with the value C and its rates."""
     x, y = b["point"]
     s, c = np.sin(j.phi), np.cos(j.phi)
     # (3.2.3), (3.2.5)
@@ -67,6 +75,7 @@ def absolute_x(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
 
 
 def absolute_y(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
+    """Return the contributions of `AbsoluteY` with the value C and its rates."""
     x, y = b["point"]
     s, c = np.sin(j.phi), np.cos(j.phi)
     # (3.2.4), (3.2.5)
@@ -74,11 +83,13 @@ def absolute_y(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
 
 
 def absolute_angle(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
+    """Return the contributions of `AbsoluteAngle` with the value C and its rates."""
     # (3.2.6), (3.2.7)
     return Rows(j.phi - C, None, row(0, 0, 1), C_dot, C_ddot)
 
 
 def absolute_distance(b, i, j, t, extra):
+    """Return the contributions of `AbsoluteDistance`."""
     s, gap = b["point"], j.point(b["point"]) - b["centre"]
     v = j.velocity(s)
     # (3.2.1), (3.2.2)
@@ -92,6 +103,7 @@ def absolute_distance(b, i, j, t, extra):
 
 
 def relative_x(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
+    """Return the contributions of `RelativeX` with the value C and its rates."""
     (x_i, y_i), (x_j, y_j) = b["point_i"], b["point_j"]
     s_i, c_i, s_j, c_j = np.sin(i.phi), np.cos(i.phi), np.sin(j.phi), np.cos(j.phi)
     # (3.3.1), (3.3.2)
@@ -105,6 +117,7 @@ def relative_x(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
 
 
 def relative_y(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
+    """Return the contributions of `RelativeY` with the value C and its rates."""
     (x_i, y_i), (x_j, y_j) = b["point_i"], b["point_j"]
     s_i, c_i, s_j, c_j = np.sin(i.phi), np.cos(i.phi), np.sin(j.phi), np.cos(j.phi)
     # (3.3.3), (3.3.4)
@@ -118,11 +131,13 @@ def relative_y(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
 
 
 def relative_angle(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
+    """Return the contributions of `RelativeAngle` with the value C and its rates."""
     # (3.3.5), (3.3.6)
     return Rows(j.phi - i.phi - C, row(0, 0, -1), row(0, 0, 1), C_dot, C_ddot)
 
 
 def distance(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
+    """Return the contributions of `Distance` with the value C and its rates."""
     s_i, s_j = b["point_i"], b["point_j"]
     gap, v = i.point(s_i) - j.point(s_j), i.velocity(s_i) - j.velocity(s_j)
     # (3.3.7), (3.3.8), Table 3.5.1
@@ -136,6 +151,7 @@ def distance(b, i, j, t, extra, C=0.0, C_dot=0.0, C_ddot=0.0):
 
 
 def revolute(b, i, j, t, extra):
+    """Return the contributions of `Revolute`."""
     s_i, s_j = b["point_i"], b["point_j"]
     # (3.3.10), (3.3.12)
     return Rows(
@@ -148,6 +164,7 @@ def revolute(b, i, j, t, extra):
 
 
 def translational(b, i, j, t, extra):
+    """Return the contributions of `Translational`."""
     s_i, s_j, v_i, v_j = b["point_i"], b["point_j"], b["axis_i"], b["axis_j"]
     A_ij, B_ij, r, r_dot, turn = i.A.T @ j.A, i.A.T @ j.B, j.r - i.r, j.r_dot - i.r_dot, j.w - i.w
     # (3.3.13), (3.3.14); the second entry of γ vanishes where Φ = 0 and is left out in the book.
@@ -164,6 +181,7 @@ def translational(b, i, j, t, extra):
 
 
 def revolute_translational(b, i, j, t, extra):
+    """Return the contributions of `RevoluteTranslational`."""
     s_i, s_j, v_i, length = b["point_i"], b["point_j"], b["axis_i"], np.hypot(*b["axis_i"])
     A_ij, B_ij, r, r_dot, turn = i.A.T @ j.A, i.A.T @ j.B, j.r - i.r, j.r_dot - i.r_dot, j.w - i.w
     # (3.3.17), (3.3.18)
@@ -177,6 +195,7 @@ def revolute_translational(b, i, j, t, extra):
 
 
 def gear(b, i, j, t, extra):
+    """Return the contributions of `Gear`."""
     s_i, s_j, R_i, R_j = b["point_i"], b["point_j"], b["radius_i"], b["radius_j"]
     d, d_dot = j.point(s_j) - i.point(s_i), j.velocity(s_j) - i.velocity(s_i)
     theta = (R_i * (i.phi + b["angle_i"]) + R_j * (j.phi + b["angle_j"]) - R_j * np.pi) / (R_i + R_j)
@@ -195,6 +214,7 @@ def gear(b, i, j, t, extra):
 
 
 def rack_pinion(b, i, j, t, extra):
+    """Return the contributions of `RackPinion`."""
     s_i, s_j, v_i, R_j = b["point_i"], b["point_j"], b["axis_i"], b["radius_j"]
     A_ij, B_ij, r, r_dot, turn = i.A.T @ j.A, i.A.T @ j.B, j.r - i.r, j.r_dot - i.r_dot, j.w - i.w
     length, v = np.hypot(*v_i), i.A @ v_i
@@ -218,7 +238,7 @@ def rack_pinion(b, i, j, t, extra):
 
 
 def outline(rho_derivatives, alpha):
-    """a′ = ρu′, g′, g′_α and g′_αα from ρ and its first three derivatives, (3.4.16), (3.4.17)."""
+    """Return a′ = ρu′, g′, g′_α and g′_αα from ρ and its first three derivatives, (3.4.16), (3.4.17)."""
     u = np.array([np.cos(alpha), np.sin(alpha)])
     n = R @ u
     p, p1, p2, p3 = rho_derivatives
@@ -226,18 +246,21 @@ def outline(rho_derivatives, alpha):
 
 
 def spline_outline(radii, alpha):
+    """Return these terms of a periodic spline through radii at equal angles."""
     knots = np.linspace(0, 2 * np.pi, len(radii) + 1)
     spline = CubicSpline(knots, np.append(radii, radii[0]), bc_type="periodic")
     return outline([spline(alpha % (2 * np.pi), order) for order in range(4)], alpha)
 
 
 def oval(c, alpha):
+    """Return these terms of the oval ρ = c₀ + c₁ cos(2α + c₂)."""
     wave = 2 * alpha + c[2]
     sine, cosine = c[1] * np.sin(wave), c[1] * np.cos(wave)
     return outline([c[0] + cosine, -2 * sine, -4 * cosine, 8 * sine], alpha)
 
 
 def cam_follower(b, i, j, t, extra):
+    """Return the contributions of `CamFollower`, a spline on an oval."""
     (alpha_i, alpha_j), (rate_i, rate_j) = extra
     a_i, g_i, g_i1, g_i2 = spline_outline(b["radii_i"], alpha_i)
     a_j, g_j, g_j1, g_j2 = oval(b["oval_j"], alpha_j)
@@ -267,6 +290,7 @@ def cam_follower(b, i, j, t, extra):
 
 
 def cam_flat_follower(b, i, j, t, extra):
+    """Return the contributions of `CamFlatFollower`, a spline on a line."""
     (alpha,), (rate,) = extra
     a, g, g1, g2 = spline_outline(b["radii_i"], alpha)
     w, u = b["point_i"] + a, b["axis_j"] / np.hypot(*b["axis_j"])
@@ -291,6 +315,7 @@ def cam_flat_follower(b, i, j, t, extra):
 
 
 def point_follower(b, i, j, t, extra):
+    """Return the contributions of `PointFollower`, a point on a spline."""
     (alpha,), (rate,) = extra
     a, g, g1, _ = spline_outline(b["radii_j"], alpha)
     s, w = b["point_i"], b["point_j"] + a
@@ -306,6 +331,7 @@ def point_follower(b, i, j, t, extra):
 
 
 def harmonic(amplitude, frequency, phase, offset):
+    """Return a function of t: offset + amplitude sin(frequency t + phase), and its first two derivatives."""
     angle = lambda t: frequency * t + phase
     return lambda t: (
         offset + amplitude * np.sin(angle(t)),
@@ -315,16 +341,19 @@ def harmonic(amplitude, frequency, phase, offset):
 
 
 def polynomial(coefficients):
+    """Return a function of t: a polynomial and its first two derivatives."""
     C = np.polynomial.Polynomial(coefficients)
     return lambda t: (C(t), C.deriv()(t), C.deriv(2)(t))
 
 
 def spline(times, values):
+    """Return a function of t: a spline and its first two derivatives."""
     C = CubicSpline(times, values)
     return lambda t: (C(t), C(t, 1), C(t, 2))
 
 
 def chirp(c):
+    """Return a function of t: c₀ + c₁ sin(c₂ t + t²) and its first two derivatives."""
     return lambda t: (
         c[0] + c[1] * np.sin(c[2] * t + t**2),
         c[1] * np.cos(c[2] * t + t**2) * (c[2] + 2 * t),
@@ -333,22 +362,24 @@ def chirp(c):
 
 
 def constant(constraint, name):
-    """The kinematic constraint: C is a number."""
+    """Return the formulas of a kinematic constraint, with C the number b[name]."""
     return lambda b, i, j, t, extra: constraint(b, i, j, t, extra, b[name])
 
 
 def driven(constraint, motion):
-    """The driver of a constraint: C is a function of time, (3.5.19)."""
+    """Return the formulas of a constraint's driver, with C a function of time, (3.5.19)."""
     return lambda b, i, j, t, extra: constraint(b, i, j, t, extra, *motion(b)(t))
 
 
 def revolute_driver(b, i, j, t, extra):
+    """Return the contributions of `RevoluteDriver`."""
     C, C_dot, C_ddot = harmonic(*b["motion"])(t)
     # (3.5.11), (3.3.6)
     return relative_angle(b, i, j, t, extra, C - b["angle_j"] + b["angle_i"], C_dot, C_ddot)
 
 
 def translational_driver(b, i, j, t, extra):
+    """Return the contributions of `TranslationalDriver`."""
     s_i, s_j, v_i, length = b["point_i"], b["point_j"], b["axis_i"], np.hypot(*b["axis_i"])
     A_ij, B_ij, r, r_dot, turn = i.A.T @ j.A, i.A.T @ j.B, j.r - i.r, j.r_dot - i.r_dot, j.w - i.w
     C, C_dot, C_ddot = polynomial(b["motion"])(t)
@@ -362,6 +393,7 @@ def translational_driver(b, i, j, t, extra):
     )
 
 
+# Function of the formulas of each planar element by name.
 FORMULAS = {
     "AbsoluteX": constant(absolute_x, "value"),
     "AbsoluteY": constant(absolute_y, "value"),

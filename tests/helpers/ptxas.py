@@ -11,6 +11,7 @@ import jax
 
 from jaxmbs.programs import emission
 
+# Path of NVIDIA's assembler, None if it is not installed.
 PTXAS = next(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/ptxas"), None) or shutil.which("ptxas")
 
 
@@ -23,7 +24,7 @@ class Assembled(NamedTuple):
 
 
 def assembled(text: str, capability: tuple[int, int], folder: Path) -> Assembled:
-    """Assemble PTX for a compute capability; an error if it is refused."""
+    """Assemble PTX for a compute capability and return the report; raise an error if it is refused."""
     source = folder / "kernel.ptx"
     source.write_text(text)
     command = [PTXAS, f"-arch=sm_{capability[0]}{capability[1]}", "-v", source, "-o", folder / "kernel.cubin"]
@@ -36,10 +37,11 @@ def assembled(text: str, capability: tuple[int, int], folder: Path) -> Assembled
 
 
 def programs_of(function, *args) -> list:
-    """The programs that a function of arrays runs on a GPU, each once."""
+    """Return the programs that a function of arrays runs on a GPU, each once."""
     found = {}
 
     def search(jaxpr):
+        """Add the programs of a jaxpr and of all inside it."""
         for eqn in jaxpr.eqns:
             if "program" in eqn.params:
                 found[eqn.params["program"].fingerprint] = eqn.params["program"]

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from llvmlite import binding
 
-# Programs of tests run once: compiling without optimisation takes a third of the time.
+# XLA's flags in tests: programs run once, and compiling without optimisation takes a third of the time.
 FLAGS = ["--xla_backend_optimization_level=0"]
 # XLA ends the process for a flag that it does not know; this one exists in these versions only.
 if version("jaxlib").startswith("0.10."):
@@ -13,7 +13,7 @@ if version("jaxlib").startswith("0.10."):
 
 
 def choose() -> None:
-    """Set these flags, before those of the environment; to be called before JAX compiles anything.
+    """Set these flags, before those of the environment; call it before JAX compiles anything.
 
     JAXMBS_TEST_PROCESSOR=haswell compiles for a processor without AVX-512, where rounding differs.
     """

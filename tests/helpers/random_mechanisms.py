@@ -24,6 +24,7 @@ from random_placements import (
     spatial_joint,
 )
 
+# Joints of random trees, by dimension.
 KINDS = {
     2: ("Revolute", "Translational", "RevoluteTranslational"),
     3: (
@@ -40,11 +41,13 @@ KINDS = {
         "TotalJoint",
     ),
 }
+# Joints that close loops of random mechanisms, by dimension.
 CLOSURES = {2: ("Revolute", "Distance", "RevoluteTranslational"), 3: ("Spherical", "Universal", "Distance", "Revolute")}
 # Joints that say the same with axes as with frames, whatever the angle between these.
 ABOUT_AN_AXIS = ("Revolute", "Cylindrical", "Planar")
-# The smallest singular value of the wrenches' matrix, relative to the largest, that counts as well conditioned.
+# Wrenches count as independent if their matrix has no smaller singular value than this, relative to the largest.
 CONDITION = 1e-2
+# Attempts to draw a structure or its numbers before an error is raised.
 ATTEMPTS = 200
 
 
@@ -69,12 +72,12 @@ class Structure:
 
     @property
     def velocities(self) -> int:
-        """Their number."""
+        """Return the number of velocities of the structure."""
         return len(self.bodies) * (3 if self.dimension == 2 else 6)
 
 
 def random_tree(rng, bodies, *, structure_seed=None, **options):
-    """A mechanism without loops and a configuration (mech, q).
+    """Return a mechanism without loops and a configuration (mech, q).
 
     Args:
         rng: NumPy's generator of the numbers, and of the structure if that has no seed of its own.
@@ -86,8 +89,7 @@ def random_tree(rng, bodies, *, structure_seed=None, **options):
 
 
 def random_closed(rng, bodies, *, structure_seed=None, **options):
-    """A mechanism with loops and a configuration (mech, q): Φ_q has full row rank, and at least one degree of freedom is
-    left.
+    """Return a mechanism with loops and a configuration (mech, q): Φ_q has full row rank and fewer rows than columns.
 
     Args:
         rng, bodies, structure_seed: see `random_tree`.
@@ -97,7 +99,7 @@ def random_closed(rng, bodies, *, structure_seed=None, **options):
 
 
 def random_velocity(rng, mech, q):
-    """Velocities v with Φ_q v = ν at t = 0: random ones, brought by the smallest change to where the constraints hold."""
+    """Return velocities v with Φ_q v = ν at t = 0: random ones with the smallest change that makes them hold."""
     jacobian, right = np.asarray(mbs.constraint_jacobian(mech, q)), np.asarray(mbs.velocity_rhs(mech, q))
     v = rng.normal(size=mech.layout.m)
     if not len(right):
@@ -106,7 +108,7 @@ def random_velocity(rng, mech, q):
 
 
 def random_body(rng, dimension):
-    """A body with its centre of mass off the origin and, in space, a full inertia matrix: that of some points of mass."""
+    """Return a body with its centre of mass off the origin and, in space, the inertia matrix of some point masses."""
     mass, com = rng.uniform(0.5, 3), rng.uniform(-0.4, 0.4, dimension)
     spread = rng.normal(size=(dimension, 5)) * 0.3
     second_moment = mass / 5 * spread @ spread.T
@@ -116,16 +118,17 @@ def random_body(rng, dimension):
 
 
 def stacked(samples):
-    """Mechanisms of one structure, or pairs (mech, q), as a batch: every number gets a leading axis."""
+    """Return mechanisms of one structure, or pairs (mech, q), as a batch: every number gets a leading axis."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *samples)
 
 
 def _structure_rng(rng, seed):
+    """Return the generator of the structure: a new one from a seed, or `rng`."""
     return rng if seed is None else np.random.default_rng(seed)
 
 
 def tree_structure(rng, bodies, kinds=None, dimension=3, floating=False, branching=0.3, shuffled=False) -> Structure:
-    """Kinds and connectivity of a tree.
+    """Return random kinds and connectivity of a tree.
 
     Args:
         rng, bodies: see `random_tree`.
@@ -152,12 +155,14 @@ def tree_structure(rng, bodies, kinds=None, dimension=3, floating=False, branchi
 
 
 def _random_joint(rng, name, kinds, *ends) -> Joint:
+    """Return a joint of a random kind between two bodies, either way round."""
     kind, (i, j) = str(rng.choice(list(kinds))), ends[:: int(rng.choice([1, 1, -1]))]
     held = tuple(bool(x) for x in rng.random(6) < 0.5) if kind == "TotalJoint" else ()
     return Joint(name, kind, i, j, held, kind in ABOUT_AN_AXIS and rng.random() < 0.5)
 
 
 def _random_forces(rng, names) -> dict:
+    """Return the random bodies and pairs of bodies on which springs and forces act."""
     nodes = [GROUND, *names]
     pair = lambda: tuple(str(node) for node in rng.choice(nodes, 2, replace=False))
     body = str(rng.choice(names))
@@ -169,7 +174,7 @@ def _random_forces(rng, names) -> dict:
 
 
 def closed_structure(rng, bodies, loops=1, closures=None, driver=False, dimension=3, **options) -> Structure:
-    """Kinds and connectivity of a tree with closures.
+    """Return random kinds and connectivity of a tree with closures.
 
     Args:
         rng, bodies, dimension, options: see `tree_structure`.
@@ -186,7 +191,7 @@ def closed_structure(rng, bodies, loops=1, closures=None, driver=False, dimensio
 
 
 def _closed(rng, structure, loops, closures, driver) -> Structure | None:
-    """The tree with a number of closures more, and a driver; None where that was not found."""
+    """Return the tree with a number of closures more, and a driver; None if that was not found."""
     hinges = [joint.name for joint in structure.joints if joint.kind == "Revolute"]
     if driver:
         if not hinges:
@@ -204,7 +209,7 @@ def _closed(rng, structure, loops, closures, driver) -> Structure | None:
 
 
 def _with_closure(rng, structure, name, closures) -> Structure | None:
-    """One closure more, if the constraints stay independent and leave a degree of freedom."""
+    """Return the structure with one closure more, None if constraints get dependent or leave no freedom."""
     ends = (str(node) for node in rng.choice([GROUND, *structure.bodies], 2, replace=False))
     joint = _random_joint(rng, name, closures, *ends)
     if any({joint.i, joint.j} == {other.i, other.j} for other in structure.joints):
@@ -215,6 +220,7 @@ def _with_closure(rng, structure, name, closures) -> Structure | None:
 
 
 def _is_well_conditioned(wrenches) -> bool:
+    """Return True if the wrenches (rows) are independent, by `CONDITION`."""
     if not len(wrenches):
         return True
     values = np.linalg.svd(wrenches, compute_uv=False)
@@ -222,13 +228,12 @@ def _is_well_conditioned(wrenches) -> bool:
 
 
 def draw(rng, structure: Structure):
-    """A mechanism of this structure and a configuration (mech, q)."""
+    """Return a mechanism of this structure and a configuration (mech, q)."""
     return draw_with_wrenches(rng, structure)[:2]
 
 
 def draw_with_wrenches(rng, structure: Structure):
-    """A mechanism, a configuration, and the matrix of the wrenches that the constraints transmit, as generalized forces:
-    its rows span the same space as those of Φ_q."""
+    """Return (mech, q) and the wrenches of its constraints as generalized forces, which span the rows of Φ_q."""
     for _ in range(ATTEMPTS):
         placed, (constraints, drivers), wrenches = _numbers(rng, structure)
         if _is_well_conditioned(wrenches):
@@ -241,7 +246,7 @@ def draw_with_wrenches(rng, structure: Structure):
 
 
 def _numbers(rng, structure):
-    """Poses, (constraints, drivers) that fit there, and the matrix of the wrenches of all of them."""
+    """Return poses, (constraints, drivers) that fit there, and the matrix of the wrenches of all of them."""
     d = structure.dimension
     placed = {GROUND: Placed(np.zeros(d), np.eye(d), np.zeros(0))}
     placed |= {name: (placed_in_plane if d == 2 else placed_in_space)(rng) for name in structure.bodies}
@@ -258,7 +263,7 @@ def _numbers(rng, structure):
 
 
 def _row(structure, placed, joint, force, point, torque):
-    """The generalized force of a wrench that acts on body j and, reversed, on body i; force and torque about the point."""
+    """Return the generalized force of a force and torque at a point of body j and, reversed, of body i."""
     row = np.zeros((len(structure.bodies), structure.velocities // len(structure.bodies)))
     for name, sign in ((joint.i, -1), (joint.j, 1)):
         if name != GROUND:
@@ -270,10 +275,12 @@ def _row(structure, placed, joint, force, point, torque):
 
 
 def _cross(arm, force):
+    """Return the cross product of two vectors of space, or that of the plane, a number."""
     return np.cross(arm, force) if len(arm) == 3 else arm[0] * force[1] - arm[1] * force[0]
 
 
 def _forces(rng, structure):
+    """Return gravity, and springs and forces with random numbers, on the structure's bodies."""
     d = structure.dimension
     point = lambda: rng.uniform(-0.5, 0.5, d)
     forces = {"gravity": mbs.Gravity(9.81 * direction(rng, d))}

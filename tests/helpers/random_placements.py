@@ -12,13 +12,13 @@ import jaxmbs as mbs
 from jaxmbs import planar, spatial
 
 GROUND = "ground"
+# Indices of all three components.
 ALL = (0, 1, 2)
 
 
 @dataclasses.dataclass(frozen=True)
 class Joint:
-    """A joint or a rod; `held`: components of position and orientation of a total joint; `axes`: given by axes, or else by
-    frames."""
+    """A joint or a rod: `held` components of a total joint; given by axes if `axes`, else by frames."""
 
     name: str
     kind: str
@@ -37,37 +37,40 @@ class Placed:
     q: np.ndarray
 
     def local(self, point):
-        """The body coordinates of a point of the ground frame."""
+        """Return a point of the ground frame in the body's frame."""
         return self.a.T @ (point - self.r)
 
 
 def _motion(rng, value):
-    """A motion that has this value at t = 0."""
+    """Return a motion that has this value at t = 0."""
     return mbs.motion.Polynomial([value, *rng.uniform(-1, 1, 2)])
 
 
 def direction(rng, dimension):
+    """Return a random unit vector."""
     v = rng.normal(size=dimension)
     return v / np.linalg.norm(v)
 
 
 def _displacement(rng, size=1):
-    """Numbers that are not small."""
+    """Return random numbers that are not small."""
     return rng.uniform(0.2, 0.7, size) * rng.choice([-1, 1], size)
 
 
 def _middle(rng, i, j):
+    """Return a random point near the middle of two bodies."""
     return (i.r + j.r) / 2 + rng.uniform(-0.5, 0.5, len(i.r))
 
 
 def placed_in_plane(rng):
+    """Return a random pose of the plane."""
     r, phi = rng.uniform(-1, 1, 2), rng.uniform(-np.pi, np.pi)
     c, s = np.cos(phi), np.sin(phi)
     return Placed(r, np.array([[c, -s], [s, c]]), np.append(r, phi))
 
 
 def planar_joint(rng, joint, i, j, driven):
-    """A joint that fits, its wrenches (force, point, torque) on body j, and the driver with its wrench, or None."""
+    """Return a joint that fits, its wrenches (force, point, torque) on body j, and None or a driver and its wrench."""
     at, along, none = _middle(rng, i, j), direction(rng, 2), np.zeros(2)
     normal = np.array([-along[1], along[0]])
     axis_i = i.a.T @ along * rng.uniform(0.5, 2)
@@ -97,19 +100,20 @@ def planar_joint(rng, joint, i, j, driven):
 
 
 def _matrix(p):
-    """The rotation matrix with Euler parameters p."""
+    """Return the rotation matrix with Euler parameters p."""
     e = p[1:]
     skew = np.cross(np.eye(3), e)
     return (2 * p[0] ** 2 - 1) * np.eye(3) + 2 * (np.outer(e, e) + p[0] * skew)
 
 
 def placed_in_space(rng):
+    """Return a random pose of space."""
     r, p = rng.uniform(-1, 1, 3), direction(rng, 4)
     return Placed(r, _matrix(p), np.concatenate([r, p]))
 
 
 def spatial_joint(rng, joint, i, j, driven):
-    """A joint that fits, its wrenches (force, point, torque) on body j, and the driver with its wrench, or None."""
+    """Return a joint that fits, its wrenches (force, point, torque) on body j, and None or a driver and its wrench."""
     at, none, driver = _middle(rng, i, j), np.zeros(3), None
     axes = _matrix(direction(rng, 4))
     if joint.kind == "Distance":
@@ -155,7 +159,7 @@ def spatial_joint(rng, joint, i, j, driven):
 
 
 def _held(joint: Joint):
-    """Numbers of the components of position and orientation that vanish."""
+    """Return the numbers of the components of position and orientation that the joint holds at zero."""
     if joint.kind == "TotalJoint":
         return tuple(k for k in ALL if joint.held[k]), tuple(k for k in ALL if joint.held[3 + k])
     return {

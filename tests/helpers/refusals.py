@@ -5,12 +5,16 @@ import pytest
 import jaxmbs as mbs
 from jaxmbs import planar
 
+# Body of the mechanisms that are refused.
 BODY = planar.Body()
+# Pin of the crank on the ground.
 PIN = planar.Revolute("ground", "crank", (0, 0), (0, 0))
+# Driver of the crank.
 MOTOR = planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))
 
 
 def assert_refused(make, parts):
+    """Fail unless `make` raises a `ValueError` whose message has all these parts."""
     with pytest.raises(ValueError, match=r"\w") as caught:
         make()
     message = str(caught.value)
@@ -18,4 +22,5 @@ def assert_refused(make, parts):
 
 
 def crank(**motors):
+    """Return a crank on the ground with these drivers."""
     return mbs.Mechanism({"crank": BODY}, {"pin": PIN}, motors)

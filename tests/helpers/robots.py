@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+# MJCF of a planar four-bar.
 FOUR_BAR = """
 <mujoco model="four-bar">
   <compiler angle="radian"/>
@@ -24,7 +25,8 @@ FOUR_BAR = """
 </mujoco>
 """
 
-# Hinges, then a spindle that slides and turns in one body; springs, dampers, `ref`, `springref`; degrees.
+# MJCF of a robot with hinges, then a spindle that slides and turns in one body; springs, dampers, `ref`, `springref`;
+# degrees.
 SCARA = """
 <mujoco model="scara">
   <option gravity="0 0 -9.81"><flag contact="disable"/></option>
@@ -49,7 +51,8 @@ SCARA = """
 </mujoco>
 """
 
-# Two slides in a body without hinges, a Cardan joint, a damped ball, three slides with a hinge, a hinge after a fixed link.
+# MJCF of a crane: two slides in a body without hinges, a Cardan joint, a damped ball, three slides with a hinge, a
+# hinge after a fixed link.
 CRANE = """
 <mujoco model="crane">
   <compiler angle="radian"/>
@@ -88,6 +91,7 @@ CRANE = """
 
 
 def _leg(name, x, y):
+    """Return the MJCF of a leg of the quadruped at (x, y)."""
     return f"""
       <body name="{name}_hip" pos="{x} {y} 0">
         <joint name="{name}_roll" axis="1 0 0"/>
@@ -103,7 +107,7 @@ def _leg(name, x, y):
       </body>"""
 
 
-# A tree on a floating base, with the dimensions and masses of the Unitree A1.
+# MJCF of a tree on a floating base, with the dimensions and masses of the Unitree A1.
 QUADRUPED = f"""
 <mujoco model="quadruped">
   <compiler angle="radian" autolimits="true"/>
@@ -120,6 +124,7 @@ QUADRUPED = f"""
 
 
 def _inertial(mass, com, moments, rpy=(0, 0, 0)):
+    """Return the URDF of mass, centre of mass and moments of a link."""
     xx, yy, zz, xy, xz, yz = (*moments, 0, 0, 0)[:6]
     text = lambda xs: " ".join(repr(float(x)) for x in xs)
     return (
@@ -129,6 +134,7 @@ def _inertial(mass, com, moments, rpy=(0, 0, 0)):
 
 
 def _joint(name, kind, parent, child, xyz=(0, 0, 0), rpy=(0, 0, 0), axis=(0, 0, 1), more=""):
+    """Return the URDF of a joint."""
     text = lambda xs: " ".join(repr(float(x)) for x in xs)
     return (
         f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
@@ -137,10 +143,12 @@ def _joint(name, kind, parent, child, xyz=(0, 0, 0), rpy=(0, 0, 0), axis=(0, 0, 
 
 
 def _puma(izz3=0.0785):
-    """Unimation Puma 560 in standard Denavit–Hartenberg frames; masses, centres and moments of links 2 to 6 from Armstrong,
-    Khatib and Burdick, ICRA 1986. Link 1 turns about its axis only: of its numbers only the moment about that counts.
+    """Return the URDF of the Puma 560 in Denavit–Hartenberg frames; `izz3` is the largest moment of link 3.
 
-    The largest moment of link 3 as printed, 0.086, exceeds the sum of the others, 0.0785: no rigid body has these."""
+    Masses, centres and moments of links 2 to 6 are from Armstrong, Khatib and Burdick, ICRA 1986. Link 1 turns about
+    its axis only: of its numbers only the moment about that counts. The printed moment of link 3, 0.086, exceeds the
+    sum of the others, 0.0785: no rigid body has these.
+    """
     # a, α, d; mass, centre of mass and moments in the frame at the far end of the link.
     h = np.pi / 2
     table = [
@@ -164,13 +172,14 @@ def _puma(izz3=0.0785):
     return text + "</robot>"
 
 
+# URDF of the Puma 560.
 PUMA = _puma()
+# URDF of the Puma 560 with the printed moment of link 3, which no rigid body has.
 PUMA_AS_PRINTED = _puma(0.086)
 
 
 def _ur5():
-    """Universal Robots UR5: lengths and masses of the maker's description; with a link that stands still, links that are
-    frames only, and dampers."""
+    """Return the URDF of the UR5 by its maker's description, with a fixed link, links without mass, and dampers."""
     h = np.pi / 2
     base = _inertial(4.0, (0, 0, 0), (0.00443, 0.00443, 0.0072))
     # parent's offset and rotation, axis, mass, centre, moments
@@ -212,11 +221,12 @@ def _ur5():
     return text + "</robot>"
 
 
+# URDF of the UR5.
 UR5 = _ur5()
 
 
 def _satellite():
-    """A floating base, a chain of links without mass that makes a Cardan joint, and a link that slides in a plane."""
+    """Return the URDF of a floating base with a Cardan joint of massless links and a link that slides in a plane."""
     text = '<robot name="satellite"><link name="world"/>'
     text += f'<link name="hull">{_inertial(100, (0.1, 0, 0), (10, 12, 14, 1, 0.5, -0.3))}</link>'
     text += _joint("orbit", "floating", "world", "hull", (0, 0, 1))
@@ -230,6 +240,7 @@ def _satellite():
     return text + "</robot>"
 
 
+# URDF of a satellite with a floating base.
 SATELLITE = _satellite()
 
 
@@ -242,7 +253,7 @@ class Answer(NamedTuple):
 
 
 def by_mujoco(text, names, *, seed=0, m=None):
-    """Random states of an MJCF model, and accelerations at them by MuJoCo's forward dynamics, without its constraints."""
+    """Return a random state of an MJCF model with accelerations by MuJoCo's forward dynamics, without constraints."""
     import mujoco
 
     m = mujoco.MjModel.from_xml_string(text) if m is None else m
@@ -256,7 +267,7 @@ def by_mujoco(text, names, *, seed=0, m=None):
 
 
 def answered(m, d, names):
-    """States and accelerations of the bodies of an `MjData` after forward dynamics."""
+    """Return q, v and accelerations of bodies by name from an `MjData` after forward dynamics."""
     import mujoco
 
     answer, rate = Answer({}, {}, {}), np.zeros(6)
@@ -274,7 +285,7 @@ def answered(m, d, names):
 
 
 def by_pinocchio(text, names, *, seed=0):
-    """Random states of a URDF robot, and accelerations at them by Pinocchio's articulated bodies."""
+    """Return a random state of a URDF robot with accelerations by Pinocchio's articulated-body algorithm."""
     import pinocchio as pin
 
     robot = pin.buildModelFromXML(text)
@@ -303,7 +314,7 @@ def by_pinocchio(text, names, *, seed=0):
 
 
 def accelerations(model, q, v):
-    """v̇ by the equations of motion, as a dense system."""
+    """Return v̇ by the equations of motion, as a dense system."""
     import jaxmbs as mbs
 
     bodies = mbs.Augmented().of(model)
@@ -314,5 +325,5 @@ def accelerations(model, q, v):
 
 
 def states(answer, model):
-    """q, v and v̇ of an answer as vectors of a model, without extra coordinates."""
+    """Return q, v and v̇ of an `Answer` as vectors (n,), (m,), (m,) in the order of a model's bodies."""
     return model.coordinates(answer.q), *(np.asarray(model.velocities(x)) for x in (answer.v, answer.a))

@@ -19,6 +19,6 @@ def shaped(hint: Any) -> bool:
 
 
 def checked(function):
-    """The function with its arrays checked; what else is annotated the package refuses itself, in its own words."""
+    """Return the function with its arrays checked; other annotations are left to the package's own messages."""
     function.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if shaped(hint)}
     return beartype.beartype(function)

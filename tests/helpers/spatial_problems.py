@@ -11,11 +11,12 @@ import jaxmbs as mbs
 from jaxmbs import spatial
 from linkages import reference
 
+# Unit vectors of the axes.
 X, Y, Z = np.eye(3)
 
 
 def turned(axis, angle):
-    """The rotation matrix about an axis of length 1, by Rodrigues' formula."""
+    """Return the rotation matrix about an axis of length 1, by Rodrigues' formula."""
     x, y, z = axis
     zero = 0.0 * x
     skew = jnp.stack([jnp.stack([zero, -z, y]), jnp.stack([z, zero, -x]), jnp.stack([-y, x, zero])])
@@ -23,7 +24,7 @@ def turned(axis, angle):
 
 
 def frame(along, beside):
-    """The rotation with x along one direction and y along the part of another that is perpendicular to it."""
+    """Return the rotation with x along one direction and y along the part of another that is perpendicular to it."""
     x = along / np.linalg.norm(along)
     y = beside - x * (x @ beside)
     y = y / np.linalg.norm(y)
@@ -43,6 +44,7 @@ class MinimalModel:
         inertias = [jnp.diag(jnp.asarray(j, float)) for j in inertias]
 
         def kinetic(x, v):
+            """Return the kinetic energy for coordinates x and rates v."""
             total = 0.0
             now, rates = jax.jvp(placed, (x,), (v,))
             for (_, a), (r_dot, a_dot), mass, inertia in zip(now, rates, masses, inertias, strict=True):
@@ -52,12 +54,14 @@ class MinimalModel:
             return total
 
         def accelerations(x, v):
+            """Return ẍ for coordinates x and rates v."""
             by_v = jax.grad(kinetic, 1)
             coriolis = jax.jvp(lambda x: by_v(x, v), (x,), (v,))[1]
             force = jax.grad(kinetic)(x, v) - jax.grad(potential)(x) - jax.grad(power, 1)(x, v) - coriolis
             return jnp.linalg.solve(jax.hessian(kinetic, 1)(x, v), force)
 
         def rates(state):
+            """Return the derivatives of (x, ẋ)."""
             x, v = jnp.split(state, 2)
             return jnp.concatenate([v, accelerations(x, v)])
 
@@ -66,7 +70,7 @@ class MinimalModel:
         self.placed = placed
 
     def motion(self, times, x, v, method="DOP853", rtol=1e-13, atol=1e-13):
-        """x and ẋ at the times, (T, n) each, by scipy."""
+        """Return x and ẋ at the times, (T, n) each, by scipy."""
         start = np.concatenate([np.atleast_1d(np.asarray(part, float)) for part in (x, v)])
         given = {"jac": lambda t, y: np.asarray(self.slopes(y))} if method == "Radau" else {}
         run = solve_ivp(
@@ -83,18 +87,18 @@ class MinimalModel:
         return np.split(run.y.T, 2, axis=1)
 
     def poses(self, x):
-        """Centres of mass (T, 3) and rotation matrices (T, 3, 3) of the first body."""
+        """Return the centres of mass (T, 3) and rotation matrices (T, 3, 3) of the first body."""
         return jax.vmap(lambda x: self.placed(x)[0])(jnp.asarray(x))
 
 
 def on_a_joint(joint, mass, inertia, com, gravity, **forces):
-    """A body on a joint to ground, under its weight."""
+    """Return a body on a joint to ground, under its weight."""
     forces["gravity"] = mbs.Gravity(gravity)
     return mbs.Mechanism({"body": spatial.Body(mass, inertia, com)}, {"joint": joint}, forces=forces)
 
 
 def joint_case(name):
-    """A case of the single-body reference: mechanism, start, centre of mass in the body, whose frame is at the joint."""
+    """Return a case of the single-body reference: mechanism, start, and centre of mass from the joint."""
     problem = reference("single_body_joints")
     case = problem["cases"][name]
     numbers, kind = case["joint"], case["joint"]["type"]
@@ -132,16 +136,17 @@ def joint_case(name):
     return mech, {"body": spatial.coordinates(origin, turn)}, com
 
 
+# Body of the shafts, with all moments of inertia 1.
 SHAFT = spatial.Body(1.0, (1.0, 1.0, 1.0))
 
 
 def on_its_axis(shaft, turn):
-    """A shaft that turns about the z axis of a frame in the ground; its place is free."""
+    """Return joints of a shaft that turns about the z axis of a frame in the ground; its place is free."""
     return spatial.TotalJoint("ground", shaft, orientation=("fixed", "fixed", "free"), frame_i=turn, frame_j=np.eye(3))
 
 
 def two_shafts(joint, bend, rate):
-    """Shafts along z, joined at the origin, the second bent by an angle about y; the first is driven."""
+    """Return shafts along z, joined at the origin, the second bent by an angle about y; the first is driven."""
     return mbs.Mechanism(
         {"first": SHAFT, "second": SHAFT},
         {
@@ -154,8 +159,7 @@ def two_shafts(joint, bend, rate):
 
 
 def double_cardan(bend, length, rate):
-    """Three shafts, each bent against the one before it by the same angle about y, the middle one between two Cardan joints
-    with parallel yokes."""
+    """Return three shafts, each bent by an angle about y, with two Cardan joints of parallel yokes; and a guess."""
     middle, last = turned(Y, bend), turned(Y, 2 * bend)
     end = middle @ (Z * length)
     mech = mbs.Mechanism(
@@ -172,7 +176,7 @@ def double_cardan(bend, length, rate):
 
 
 def slider_crank():
-    """The spatial slider-crank with the crank's centre of mass at its pivot, and its start."""
+    """Return the spatial slider-crank with the crank's centre of mass at its pivot, and its start."""
     p = reference("spatial_slider_crank")["parameters"]
     pivot, half = np.array(p["A"]), p["rod_length"] / 2
     pin, slider = pivot + Z * p["crank_length"], 0.2 * X
@@ -201,11 +205,12 @@ def slider_crank():
     return mech, start
 
 
+# Names of the rods of Bricard's mechanism.
 RODS = tuple(f"rod{k}" for k in range(1, 6))
 
 
 def bricard():
-    """Bricard's mechanism and its start: five rods, x along the rod, y along the joint axis at its first end."""
+    """Return Bricard's mechanism and its start: five rods, x along the rod, y along the joint axis at its first end."""
     problem = reference("bricard")
     p = problem["parameters"]
     points, axes = (np.array(problem[f"{key}_P1_to_P6_initial"], float) for key in ("points", "joint_axes"))
@@ -223,7 +228,7 @@ def bricard():
 
 
 def bricard_hexagon(psi):
-    """The six points P1 … P6 of Bricard's mechanism in the ground, as a function of one parameter.
+    """Return the six points P1 … P6 of Bricard's mechanism in the ground, as a function of one parameter ψ.
 
     Edges e_k of length 1 with joint axes e_{k−1} × e_k that are perpendicular to each other. With a threefold symmetry
     P1 P3 P5 and P2 P4 P6 are equilateral triangles of circumradius r and s in parallel planes, h apart:
@@ -249,16 +254,18 @@ def bricard_hexagon(psi):
 
 
 def _side(angle):
+    """Return −1 if the sine of an angle is negative, else 1."""
     return jnp.where(jnp.sin(angle) < 0, -1.0, 1.0)
 
 
 def bricard_model():
-    """Bricard's mechanism with its one coordinate ψ."""
+    """Return Bricard's mechanism as a `MinimalModel` with its one coordinate ψ."""
     p = reference("bricard")["parameters"]
     across, mass = p["inertia_transverse_about_centre_of_mass"], p["mass_of_each_rod"]
     gravity = np.array(p["gravity_vector"], float)
 
     def placed(x):
+        """Return centre of mass and rotation matrix of each rod for x = (ψ,)."""
         points = bricard_hexagon(x[0])
         # Each joint axis is perpendicular to the next, both to the rod between: all from that at P1.
         axes, poses = Y, []
@@ -274,13 +281,13 @@ def bricard_model():
 
 
 def box(mass, sides):
-    """Moments of inertia of a box."""
+    """Return the moments of inertia of a box."""
     square = np.array(sides, float) ** 2
     return mass * (square.sum() - square) / 12
 
 
 def governor_rod():
-    """Mass, moments about the centre of mass, and its distance from the hinge, of a rod with the mass at its tip."""
+    """Return mass and moments of a rod with the mass at its tip, and its centre of mass from the hinge."""
     p = reference("flyball_governor")["parameters"]
     length, rod, tip = p["rod_box_m"][0], np.prod(p["rod_box_m"]) * 3000, p["point_mass_at_each_rod_tip_kg"]
     com = (rod * length / 2 + tip * length) / (rod + tip)
@@ -289,7 +296,7 @@ def governor_rod():
 
 
 def governor():
-    """The flyball governor, and its start. x of a rod points from its hinge to its tip."""
+    """Return the flyball governor and its start. x of a rod points from its hinge to its tip."""
     p = reference("flyball_governor")["parameters"]
     density, offset, omega = (p[key] for key in (
         "density_of_rods_shaft_and_slider_kg_per_m3", "hinge_and_slider_point_offset_m", "omega_initial_rad_per_s"
@@ -329,8 +336,10 @@ def governor():
 
 
 def governor_model():
-    """The governor with its rods in symmetry: angle of the shaft, angle of the rods below the horizontal, height of the
-    slider. Also its start."""
+    """Return the governor with symmetric rods as a `MinimalModel`, and x and ẋ at its start.
+
+    x: angle of the shaft, angle of the rods below the horizontal, height of the slider.
+    """
     p = reference("flyball_governor")["parameters"]
     density, offset, g = (p[key] for key in (
         "density_of_rods_shaft_and_slider_kg_per_m3", "hinge_and_slider_point_offset_m", "gravity_g"
@@ -339,10 +348,11 @@ def governor_model():
     rod, tip, length = density * np.prod(p["rod_box_m"]), p["point_mass_at_each_rod_tip_kg"], p["rod_box_m"][0]
 
     def on_rod(x, part):
-        """Distance from the shaft's axis, and height, of a point of a rod."""
+        """Return distance from the shaft's axis, and height, of the point of a rod at the part `part` of its length."""
         return offset + part * length * jnp.cos(x[1]), p["shaft_box_m"][0] - part * length * jnp.sin(x[1])
 
     def placed(x):
+        """Return centre of mass and rotation matrix of each body for coordinates x."""
         around = turned(Z, x[0])
         rod_turn = around @ turned(Y, x[1])
         at = lambda part: around @ jnp.stack([on_rod(x, part)[0], 0.0, on_rod(x, part)[1]])
@@ -354,10 +364,12 @@ def governor_model():
         ]
 
     def stretch(x):
+        """Return the length of a spring beyond its free length."""
         rho, z = on_rod(x, 0.5)
         return jnp.sqrt((rho - offset) ** 2 + (z - x[2]) ** 2) - p["spring_free_length_m"]
 
     def potential(x):
+        """Return the potential energy of weights and springs."""
         weight = g * (slider * x[2] + 2 * rod * on_rod(x, 0.5)[1] + 2 * tip * on_rod(x, 1.0)[1])
         return weight + p["spring_stiffness_N_per_m"] * stretch(x) ** 2
 

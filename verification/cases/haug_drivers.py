@@ -26,11 +26,12 @@ from haug_drivers import (
 from jaxmbs import planar
 from verification.case import KINEMATICS, case, close
 
+# Coordinates of the excavator that are compared.
 ARM = ("boom.phi", "arm.x", "arm.y", "arm.phi")
 
 
 def against(motion, coordinates, closed_form):
-    """Compare coordinates and their rates with a closed form, differentiated automatically."""
+    """Compare coordinates and their rates with a closed form of t, which is differentiated automatically."""
     parts = zip(pick(motion, coordinates), with_rates(closed_form, motion.t), strict=True)
     for quantity, (found, wanted) in zip(("positions", "velocities", "accelerations"), parts, strict=True):
         yield close(f"{quantity}, closed form", found, wanted, 1e-10)
@@ -38,6 +39,7 @@ def against(motion, coordinates, closed_form):
 
 @case("Haug", "Example 3.5.1: slider-crank with a driven slider", KINEMATICS, quick=True)
 def driven_slider(by):
+    """Compare a slider-crank whose slider is moved by a function of time with its closed form."""
     mech = rocker_mechanism()
     motion = mbs.kinematics(mech, TENTHS, {"crank": (0, 0, 1.5), "coupler": (1.7, 0, 1.0)}, throw=True)
     yield from against(motion, ("coupler.x", "crank.phi", "coupler.phi"), rocker_closed_form)
@@ -48,6 +50,7 @@ def driven_slider(by):
 
 @case("Haug", "Example 3.5.2: four-bar with a driven crank", KINEMATICS, quick=True)
 def driven_crank(by):
+    """Compare a four-bar with a driven crank with its closed form."""
     guess = {"crank": (1.7, 1.1, 0.6), "coupler": (6.0, 2.7, 0.2), "rocker": (6.8, 1.6, 0.5)}
     motion = mbs.kinematics(four_bar(), TENTHS, guess, throw=True)
     coordinates = ("crank.phi", "coupler.x", "coupler.y", "coupler.phi", "rocker.phi")
@@ -68,10 +71,12 @@ def driven_crank(by):
 
 @case("Haug", "Example 3.5.3: excavator with two cylinders", KINEMATICS, quick=True)
 def two_cylinders(by):
+    """Compare an excavator moved by two cylinders with its closed form."""
     guess = {"boom": (0, 0, 0.7), "arm": (2.7, 2.2, 0.5)}
     motion = mbs.kinematics(excavator(CYLINDER), DIGGING, guess, throw=True)
 
     def closed_form(t):
+        """Return φ₁, x₂, y₂, φ₂ of boom and arm at time t, from the lengths of both cylinders."""
         # The eye on the boom is 2 from the arm's pivot at φ₁ + 5π/6, that on the arm ½ from it at φ₂ + π/2.
         phi1 = boom_angle(t)
         return with_arm(phi1, phi1 + jnp.pi / 3 - jnp.arccos((4.25 - (1.9 + t / 10) ** 2) / 2))
@@ -91,6 +96,7 @@ def two_cylinders(by):
 
 @case("Haug", "Example 3.5.4: excavator with a motor", KINEMATICS, quick=True)
 def cylinder_and_motor(by):
+    """Compare Φ, Φ_q and ν of an excavator's motor, and its motion, with closed forms."""
     mech = excavator(planar.RevoluteDriver("boom", "arm", mbs.motion.Ramp(1 / 10)))
     q, t = jnp.array([0, 0, 0.8, 2.1, 2.9, 0.3]), 0.7
     yield close("Φ of the motor", mbs.constraints(mech, q, t)[-1], 0.3 - 0.8 - 0.07, 1e-15)
@@ -105,10 +111,12 @@ def cylinder_and_motor(by):
 
 @case("Haug", "Example 3.5.5: boom of a crane", KINEMATICS, quick=True)
 def crane(by):
+    """Compare a crane that turns while it extends with its closed form."""
     motion = mbs.kinematics(wrecker(), 40 * TENTHS, {"telescope": (0.1, 0.1, 0.1)}, throw=True)
     coordinates = ("boom.phi", "telescope.x", "telescope.y", "telescope.phi")
 
     def closed_form(t):
+        """Return φ₁, x₂, y₂, φ₂ of boom and telescope at time t."""
         phi = 0.025 * t
         return jnp.stack([phi, 0.1 * t * jnp.cos(phi), 0.1 * t * jnp.sin(phi), phi])
 

@@ -28,6 +28,7 @@ from verification.case import KINEMATICS, Analysis, case, close
 
 @case("Haug", "Example 3.4.1: gear on a fixed gear, assembled", Analysis("assemble"), quick=True)
 def gear_assembled(by):
+    """Compare the assembled pose of a gear below another with the closed form."""
     mech = mbs.Mechanism({"gear": planar.Body()}, {**GEARS, "below": planar.AbsoluteX("gear", (0, 0), 0.0)})
     found = mbs.assemble(mech, {"gear": (0.1, -2.9, -3.0)}, throw=True)
     yield close("pose, φ₂ = −π", found.q, [0, -3, -np.pi], 1e-12)
@@ -35,6 +36,7 @@ def gear_assembled(by):
 
 @case("Haug", "Example 3.4.1: gear rolls on a fixed gear", KINEMATICS, quick=True)
 def gear_rolls(by):
+    """Compare a gear that rolls on a fixed one with the closed form."""
     drivers = {"turn": planar.AbsoluteAngleDriver("gear", mbs.motion.Ramp(-np.pi))}
     mech = mbs.Mechanism({"gear": planar.Body()}, GEARS, drivers)
     motion = mbs.kinematics(mech, TENTHS, {"gear": (2.6, 1.5, 0.0)}, throw=True)
@@ -49,6 +51,7 @@ def gear_rolls(by):
 
 @case("Haug", "Example 3.4.2: slider-crank with rack and pinion", KINEMATICS, quick=True)
 def rack(by):
+    """Compare the motion of a slider-crank with rack and pinion with a closed form."""
     motion = mbs.kinematics(rack_and_pinion(), TENTHS, {"rack": (0.8, 0, -0.3), "pinion": (0, 0, -0.6)}, throw=True)
     of = lambda get: np.stack([get("rack.phi"), get("pinion.phi")], 1)
     rates = of(motion.velocity)
@@ -72,6 +75,7 @@ def roller(problem, cam, times):
 
     @case("Haug", problem, KINEMATICS, quick=True)
     def roller_follower(by):
+        """Compare the lift of a roller follower, with its rates, with a closed form."""
         mech, phi = valve_gear(roller_contact(CAMS[cam])), START + SPEED * times
         guess = {"cam": (0, 0, phi[0]), "lifter": (0, STEM + 1.6, 0), "contact": (np.pi / 2 - phi[0], -np.pi / 2)}
         motion = mbs.kinematics(mech, times, guess, throw=True)
@@ -88,6 +92,7 @@ for _name, _cam in (("Example 3.4.3", "cosine"), ("Problem 3.4.7", "quartic")):
 
 @case("Haug", "Example 3.4.5: pin in a slot of the cam's shape", KINEMATICS, quick=True)
 def pin_in_a_slot(by):
+    """Compare the lift of a pin in a slot with a closed form."""
     slot = planar.PointFollower("lifter", "cam", (0, -STEM), (0, 0), planar.FunctionOutline(cosine_cam))
     times = np.concatenate([np.linspace(0, 0.95, 8), [1.4, 2.0, 2.6]])
     phi = START + SPEED * times

@@ -21,6 +21,7 @@ from haug_concepts import (
 from jaxmbs import planar
 from verification.case import DIAGNOSIS, EQUATIONS, KINEMATICS, Analysis, case, close, same
 
+# Steps of Newton's method on Φ(q) = 0.
 NEWTON = Analysis("Newton–Raphson steps")
 
 
@@ -34,6 +35,7 @@ def compare_motion(motion, q, v, a, tolerances=(1e-12, 1e-11, 1e-10)):
 
 @case("Haug", "Example 3.1.1: pendulum, its equations", EQUATIONS, quick=True)
 def pendulum_equations(by):
+    """Compare Φ, Φ_q, ν and γ of a driven pendulum with the printed formulas."""
     mech = pendulum(mbs.motion.Polynomial((0.1, 0.7, -0.4)))
     (x, y, phi), (vx, vy, w), t = (0.3, -0.8, 0.6), (0.2, -1.1, 1.7), 0.5
     s, c = np.sin(phi), np.cos(phi)
@@ -47,6 +49,7 @@ def pendulum_equations(by):
 
 @case("Haug", "Problem 3.1.1: driven pendulum, eleven times", KINEMATICS, quick=True)
 def driven_by_a_sine(by):
+    """Compare a pendulum driven by a sine with its closed form."""
     mech = pendulum(mbs.motion.Harmonic(1.0, 10.0))
     motion = mbs.kinematics(mech, TENTHS, {"pendulum": (0.1, -0.9, 0.1)}, throw=True)
     phi, w, w_dot = np.sin(10 * TENTHS), 10 * np.cos(10 * TENTHS), -100 * np.sin(10 * TENTHS)
@@ -58,6 +61,7 @@ def driven_by_a_sine(by):
 
 @case("Haug", "Example 3.1.2: slider-crank, its equations", EQUATIONS, quick=True)
 def slider_crank_equations(by):
+    """Compare Φ, Φ_q, ν and γ of a slider-crank with the printed formulas."""
     omega, t = 2.5, 0.3
     q, v = jnp.array([0.1, -0.2, 0.7, 2.1, 0.3, 1.2]), jnp.array([0.4, 0.3, -1.1, 0.2, 0.9, 1.6])
     x1, y1, phi1, x2, y2, phi2 = np.asarray(q)
@@ -78,6 +82,7 @@ def slider_crank_equations(by):
 
 @case("Haug", "Example 3.1.2: slider-crank, its motion", KINEMATICS, quick=True)
 def slider_crank_motion(by):
+    """Compare the motion of a slider-crank with its closed form."""
     omega = 8.0
     motion = mbs.kinematics(slider_crank(omega), TENTHS, {"coupler": (2.5, 0.1, 1.5)}, throw=True)
     phi1 = omega * TENTHS
@@ -98,6 +103,7 @@ def slider_crank_motion(by):
 
 @case("Haug", "Example 3.1.3, Problem 3.2.3: inclined slider", KINEMATICS, quick=True)
 def inclined_slider_motion(by):
+    """Compare a block on an inclined line with its closed form; its second model is singular at the origin."""
     times = 4 * (TENTHS - 0.5)  # the sixth is exactly 0, where the block passes the origin
     guess = {"block": (-1.0, -1.0, 0.8)}
     good = mbs.kinematics(inclined_slider(Slide), times, guess, throw=True)
@@ -111,6 +117,7 @@ def inclined_slider_motion(by):
 
 @case("Haug", "Example 3.2.1: pendulum of length 2", KINEMATICS, quick=True)
 def pendulum_of_length_two(by):
+    """Compare Φ, Φ_q, γ and the motion of a pendulum of length 2 with formulas."""
     mech = driven_pendulum((1, 1), (1, 0), mbs.motion.Harmonic(1.2, 3.0, offset=2.0))
     (x, y, phi), w = (0.4, -0.3, 0.9), 1.7
     s, c = np.sin(phi), np.cos(phi)
@@ -129,6 +136,7 @@ def pendulum_of_length_two(by):
 
 @case("Haug", "Example 3.2.2: slider on the x axis", KINEMATICS, quick=True)
 def slider_on_the_axis(by):
+    """Compare a slider on the x axis with its closed form."""
     mech = mbs.Mechanism(
         bodies={"slider": planar.Body()},
         constraints={
@@ -156,6 +164,7 @@ def relative(problem, make, guess, points, closed_form, counts):
 
     @case("Haug", problem, KINEMATICS, quick=True)
     def model(by):
+        """Compare the motion of two points, and the counts of coordinates and constraints."""
         mech = make()
         motion = mbs.kinematics(mech, haug_relative.TENTHS, guess, throw=True)
         found = haug_relative.points_in_motion(motion, points)
@@ -190,6 +199,7 @@ for _name, _counts in {
         _counts,
     )
 
+# Free end of the crank, which several models share, as (body, point).
 _END = ("crank", (2, 0))
 for _problem, _make, _guess, _points, _counts in (
     (
@@ -219,6 +229,7 @@ for _problem, _make, _guess, _points, _counts in (
 
 @case("Haug", "Example 3.6.1: redundant constraints of a block", DIAGNOSIS, quick=True)
 def redundant_block(by):
+    """Compare rank, redundancy and consistency of a block with one constraint too many."""
     start = mbs.assemble(haug_analysis.block(), {"block": (0.7, 0.1, 0.2)}, throw=True)
     yield close("assembled", start.q, [0.7, 0, 0], 1e-10)
     for angle, text in ((None, "without φ₁"), (0.0, "with φ₁ = 0"), (0.1, "with φ₁ = 0.1")):
@@ -234,6 +245,7 @@ def redundant_block(by):
 
 @case("Haug", "Example 3.6.2: double pendulum, Newton–Raphson from the book's estimate", NEWTON, quick=True)
 def newton(by):
+    """Compare the first steps of Newton's method with those printed."""
     # The book solves each step with printed numbers and continues from the rounded result.
     printed_form, estimate = haug_analysis.printed_form, haug_analysis.ESTIMATE
     Phi, matrix, _, _ = printed_form(estimate)
@@ -249,6 +261,7 @@ def newton(by):
 
 @case("Haug", "Example 3.6.2: double pendulum at t = 0", EQUATIONS, quick=True)
 def double_pendulum_at_start(by):
+    """Compare the assembled double pendulum, its velocities and accelerations with the printed ones."""
     # The book computes with rounded numbers, and one right side has the wrong sign: its own φ̈₂ = −0.2490 needs +0.2468.
     start = mbs.assemble(haug_analysis.double_pendulum(), haug_analysis.ESTIMATE, throw=True)
     q, v, a = haug_analysis.pendulum_closed_form(np.zeros(()))
@@ -268,6 +281,7 @@ def double_pendulum_at_start(by):
 
 @case("Haug", "Example 3.6.2: double pendulum, its motion", KINEMATICS, quick=True)
 def double_pendulum_motion(by):
+    """Compare the motion of the double pendulum with its closed form."""
     times = 1.5 * TENTHS
     motion = mbs.kinematics(haug_analysis.double_pendulum(), times, haug_analysis.ESTIMATE, throw=True)
     yield from compare_motion(motion, *(x.T for x in haug_analysis.pendulum_closed_form(times)), (1e-11, 1e-11, 1e-11))
@@ -275,6 +289,7 @@ def double_pendulum_motion(by):
 
 @case("Haug", "Problem 3.6.2: pendulum on a slider", KINEMATICS, quick=True)
 def pendulum_on_a_slider(by):
+    """Compare the motion of a pendulum on a slider with its closed form."""
     # The figure is missing: the slider keeps its angle 0, the pendulum of length 2 hangs from its origin, its frame at the
     # free end with y′ towards the pin. Driven by x₁ = 0.2t and φ₂ = φ₁ + π/6 + t/10.
     mech = mbs.Mechanism(

@@ -24,12 +24,13 @@ from verification.cases.common import FORMULATIONS, gap, spin
 
 
 def statuses(motion):
-    """Return the statuses of a motion as whole numbers."""
+    """Return the statuses of a motion as an array of whole numbers."""
     return np.asarray(motion.status).tolist()
 
 
 @case("Haug", "Example 3.7.1: slider-crank that locks up", SINGULARITIES, quick=True)
 def lock_up(by):
+    """Check time and state of the lock-up of a slider-crank with a rod shorter than the crank."""
     for rod in (0.5, 0.9):
         mech, guess = slider_crank(rod), coupler_guess(rod, GRID[0])
         found = mbs.find_singularities(mech, GRID, guess)
@@ -43,6 +44,7 @@ def lock_up(by):
 
 @case("Haug", "Example 3.7.1: bifurcation for ℓ = 1, none for ℓ = 1.2", SINGULARITIES, quick=True)
 def bifurcation(by):
+    """Check the bifurcation of a slider-crank with equal crank and rod, and that a longer rod has none."""
     mech, guess = slider_crank(1.0), coupler_guess(1.0, GRID[0])
     found = mbs.find_singularities(mech, GRID, guess)
     yield same("kind", found.kinds, ("bifurcation",))
@@ -56,6 +58,7 @@ def bifurcation(by):
 
 @case("Haug", "Example 3.7.1: backwards from lock-up, two motions", KINEMATICS, quick=True)
 def two_motions(by):
+    """Compare the two motions of a slider-crank backwards from its lock-up with closed forms."""
     angles, mech = np.array([0.5, 0.4, 0.3, 0.2]), slider_crank(0.5)
     half = np.sqrt(0.25 - np.sin(angles) ** 2)
     for side, text in ((1, "right"), (-1, "left")):
@@ -65,6 +68,7 @@ def two_motions(by):
 
 @case("Haug", "Example 3.7.2: parallelogram, flat positions", SINGULARITIES, quick=True)
 def flat_parallelogram(by):
+    """Check the bifurcations of a parallelogram where it is flat."""
     mech, start = parallelogram(), 0.5
     guess = {"crank": (0, 0, start), "coupler": (np.cos(start), np.sin(start), 0), "rocker": (2, 0, start)}
     grid = np.linspace(start, start + 2 * np.pi, 41)
@@ -80,6 +84,7 @@ def flat_parallelogram(by):
 
 @case("Haug", "Example 3.7.3: one coordinate, (3.7.2)", KINEMATICS, quick=True)
 def one_coordinate_closed_form(by):
+    """Compare both branches of a slider-crank with one coordinate with the closed form."""
     for rod, sign in ((1.5, 1), (1.5, -1), (0.5, 1)):
         times = np.linspace(0.1, 0.5 if rod < 1 else 6.0, 20)
         wanted = np.cos(times) + sign * np.sqrt(np.cos(times) ** 2 + rod**2 - 1)
@@ -90,6 +95,7 @@ def one_coordinate_closed_form(by):
 
 @case("Haug", "Example 3.7.4, Problem 3.7.3: growth towards lock-up", KINEMATICS, quick=True)
 def growth(by):
+    """Compare the growth of velocity and acceleration near a lock-up with the closed form."""
     mech, t = one_coordinate(0.5), np.array([0.4, 0.45, 0.5, 0.52, 0.523, 0.5235])
     q = np.cos(t) + np.sqrt(np.cos(t) ** 2 - 0.75)
     guess = {"crank": (0, 0, t[0]), "slider": (q[0], 0, 0)}
@@ -111,6 +117,7 @@ def growth(by):
 
 @case("Haug", "Example 3.7.5, Problem 3.7.4: determinants", EQUATIONS, quick=True)
 def determinants(by):
+    """Compare determinants of Φ_q of a slider-crank with the closed form."""
     mech, found, wanted = slider_crank(1.3), [], []
     for angle in (0.2, 1.1, 2.5):
         q = mech.coordinates(coupler_guess(1.3, angle))
@@ -127,6 +134,7 @@ def determinants(by):
 
 @case("Haug", "Example 3.7.6: change of design at lock-up", Analysis("assemble, design_jacobian"), quick=True)
 def change_of_design(by):
+    """Compare assemblies of a slider-crank at lock-up with a longer and a shorter rod, and ranks of Φ_q and Φ_b."""
     rod = 0.6
     angle = np.arcsin(rod)
     start = {"crank": (0, 0, angle), "coupler": (np.cos(angle), 0, 0)}
@@ -147,6 +155,7 @@ def change_of_design(by):
 
 @case("Haug", "design sensitivity of the slider-crank away from lock-up", Analysis("design_sensitivity"), quick=True)
 def sensitivity(by):
+    """Compare the derivatives of a slider-crank's q by the rod's length with the closed form."""
     rod, angle = jnp.asarray(1.3), 0.7
     q = mbs.assemble(slider_crank(rod), coupler_guess(1.3, angle), angle, throw=True).q
     found = mbs.design_sensitivity(slider_crank, rod, q, angle)
@@ -159,6 +168,7 @@ def sensitivity(by):
 
 @case("Haug", "Example 3.7.7: redundant bar of a parallelogram", DIAGNOSIS, quick=True)
 def redundant_bar(by):
+    """Check that a parallelogram with a third bar has one redundant constraint in all positions."""
     mech = five_bar_parallelogram()
     for angle in (0.3, 1.2, 2.8):
         x, y = np.cos(angle), np.sin(angle)
@@ -172,6 +182,7 @@ def redundant_bar(by):
 
 @case("Haug", "Example 3.7.7: the parallelogram moves all the same", KINEMATICS, quick=True)
 def redundant_bar_moves(by):
+    """Compare a parallelogram with a redundant bar, driven by y, with the closed form."""
     held = five_bar_parallelogram()
     driver = planar.AbsoluteYDriver("bar", (0, 0), mbs.motion.Harmonic(0.9, 1.0))
     mech, times = mbs.Mechanism(held.bodies, held.constraints, {"lift": driver}), np.linspace(0.2, 1.4, 7)
@@ -189,6 +200,7 @@ def redundant_bar_moves(by):
     references=("spatial_slider_crank",),
 )
 def spatial_slider_crank(by, problem):
+    """Compare the free motion of the spatial slider-crank with the reference table."""
     p, rows = problem["parameters"], np.array(problem["rows_centre_of_mass_at_pivot"])
     mech, start = spatial_problems.slider_crank()
     run = by.run(mech, rows[:, 0], start, {"crank.wx": rows[0, 4]})

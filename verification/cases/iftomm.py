@@ -20,6 +20,7 @@ from verification.cases.common import FORMULATIONS, angular_momentum, compare_wi
     quick=True,
 )
 def simple_pendulum(by, problem):
+    """Compare the swing of a pendulum, and its energy, with the reference."""
     p = problem["parameters"]
     mech = pendulum({"mass": p["mass"], "length": p["length_L"], "g": p["gravity_g"]})
     start = pendulum_start({"length": p["length_L"]}, np.pi / 2)
@@ -37,10 +38,12 @@ def simple_pendulum(by, problem):
     quick=True,
 )
 def pendulum_sensitivities(by, problem):
+    """Compare derivatives of the pendulum's angle by length and start with the reference."""
     p, rows = problem["parameters"], problem["sensitivities"]
     times = from_zero([row[0] for row in rows["dtheta_dL"]])
 
     def angle(x):
+        """Return the angle (rad) of the pendulum over time, for its length and first angle."""
         b = {"mass": p["mass"], "length": x[0], "g": p["gravity_g"]}
         # The reference counts θ towards −x, the side where the bob starts; φ counts the other way.
         run = mbs.simulate(pendulum(b), times, pendulum_start(b, x[1]), step=1e-3)
@@ -60,6 +63,7 @@ def pendulum_sensitivities(by, problem):
     quick=True,
 )
 def two_windows(by, problem):
+    """Compare the motion of two four-bar windows with the reference table."""
     rows, rates = (np.array(problem["reference_N_2"][key]) for key in ("B0", "B0_velocity"))
     start = windows_start(2, problem["parameters"]["speed_of_B0_initial_v0"])
     run = by.run(windows(2), from_zero(rows[:, 0]), *start)
@@ -70,6 +74,7 @@ def two_windows(by, problem):
 
 @case("IFToMM", "A02: forty windows, 10 s", Simulation(4e-3), references=("n_four_bar",))
 def forty_windows(by, problem):
+    """Check energy and equality of the cranks of forty windows over ten seconds."""
     start = windows_start(40, problem["parameters"]["speed_of_B0_initial_v0"])
     run = by.run(windows(40), np.linspace(0, 10, 11), *start)
     yield below("energy, largest less smallest", np.ptp(run.energy.total), 0.1, "J")
@@ -83,6 +88,7 @@ def forty_windows(by, problem):
     references=("bricard",),
 )
 def bricard(by, problem):
+    """Compare the motion of Bricard's mechanism with Lagrange's equation in one coordinate."""
     mech, start = problems.bricard()
     times = np.linspace(0, problem["duration_s"], 101)
     run = by.run(mech, times, start)
@@ -98,6 +104,7 @@ def bricard(by, problem):
 
 @case("IFToMM", "A04: redundant constraints of Bricard's mechanism", DIAGNOSIS, references=("bricard",))
 def bricard_rank(by, problem):
+    """Compare rank and redundancy of Bricard's mechanism with the known ones."""
     mech, start = problems.bricard()
     report = mbs.diagnose(mech, start)
     found = len(mech.layout.row_owners), report.rank, report.dof, report.redundant, report.consistent
@@ -114,6 +121,7 @@ def bricard_rank(by, problem):
     references=("flyball_governor",),
 )
 def governor(by, problem):
+    """Compare the motion of the flyball governor with Lagrange's equations."""
     times = np.linspace(0, problem["duration_s"], 101)
     model, x, v = problems.governor_model()
     wanted, rates = model.motion(times, x, v, "Radau", rtol=1e-9, atol=1e-11)

@@ -16,13 +16,17 @@ from issa_arczewski_systems import (
 )
 from verification.case import Analysis, below, case, close, same
 
+# Path matrices of the graph of a mechanism.
 PATHS = Analysis("path matrices", "graph")
+# `mbs.velocity_transformation` in all of its coordinates.
 TRANSFORMATION = Analysis("velocity_transformation", "joint, natural, bodies")
+# Constraints in natural coordinates.
 NATURAL = Analysis("constraints", "Natural")
 
 
 @case("Issa and Arczewski", "Fig. 1 and 2: path matrices π and π*", PATHS, quick=True)
 def path_matrices(by):
+    """Compare the path matrices of both systems with those printed."""
     for name, system, options in (("1", grounded_system, {}), ("2", floating_system, {"base": "1"})):
         joints, primary, secondary = system()
         mech = in_space(joints)
@@ -31,7 +35,7 @@ def path_matrices(by):
 
 
 def four_bar():
-    """Return the four-bar of the dynamics reference, and its start."""
+    """Return the four-bar of the dynamics reference, and a guess of its start."""
     start = dynamic_problems.reference("planar_four_bar_dynamics")["initial_state"]
     angles = np.array([np.deg2rad(start["theta2_deg"]), start["theta3"], start["theta4"]])
     b = dynamic_problems.four_bar_design()
@@ -40,6 +44,7 @@ def four_bar():
 
 @case("Issa and Arczewski", "section 3: natural coordinates of a four-bar", NATURAL, quick=True)
 def natural_four_bar(by):
+    """Compare coordinates, constraints and motion of a four-bar in natural coordinates."""
     mech, guess = four_bar()
     b, q = dynamic_problems.four_bar_design(), mbs.assemble(mech, guess, throw=True).q
     view = mbs.Natural().of(mech)
@@ -56,6 +61,7 @@ def natural_four_bar(by):
 
 @case("Issa and Arczewski", "section 3: numbers of natural coordinates and constraints in space", NATURAL)
 def natural_counts(by):
+    """Compare the numbers of natural coordinates and equations, and ranks, of known mechanisms."""
     for name, build, wanted in (
         ("slider-crank of Haug 12.2", spatial_problems.slider_crank, (27, 26, 26)),
         ("Bricard's mechanism", spatial_problems.bricard, (54, 54, 53)),
@@ -75,11 +81,13 @@ def register_table(name, *, quick):
 
     @case("Issa and Arczewski", title, TRANSFORMATION, quick=quick)
     def block_by_block(by):
+        """Compare the transformation and its rate with the table, block by block."""
         drawn = [build(np.random.default_rng(seed)) for seed in range(3)]
         joints, rng = mbs.JointCoordinates().of(drawn[0][0]), np.random.default_rng(3)
 
         @mbs.program
         def everything(mech, theta, rate):
+            """Return R and Ṙ in each kind of coordinates."""
             both = lambda coordinates: (
                 mbs.velocity_transformation(mech, theta, coordinates=coordinates),
                 mbs.velocity_transformation_rate(mech, theta, rate, coordinates=coordinates),

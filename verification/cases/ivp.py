@@ -20,6 +20,7 @@ from verification.cases.common import FORMULATIONS, from_zero, gap
     quick=True,
 )
 def andrews_mechanism(by, problem):
+    """Compare the motion of Andrews' mechanism with the printed reference solution."""
     length, printed = problem["parameters"]["lengths_m"], problem["reference_at_t_0.03"]
     mech, rows = andrews(length), np.array(problem["trajectory"]["rows"])
     absolute = lambda q: np.array(list(andrews_angles(q).values()))
@@ -44,6 +45,7 @@ def car_axis_model(p):
     mass = p["M"] * p["eps"] ** 2 / 2
 
     def support(t):
+        """Return the coordinates x and y of the driven support at time t."""
         y = p["r"] * jnp.sin(p["omega"] * t)
         return jnp.sqrt(p["L"] ** 2 - y**2), y
 
@@ -54,10 +56,12 @@ def car_axis_model(p):
         rows = 1
 
         def residual(self, i, j, t):
+            """Return the scalar product of the body's origin and the support's place."""
             x, y = support(t)
             return (j.r[0] * x + j.r[1] * y)[None]
 
     def springs(state):
+        """Return the generalized force of both springs."""
         xb, yb = support(state.t)
         left, right = state.q[:2], state.q[3:5]
         pull = lambda d: (p["L0"] - jnp.sqrt(d @ d)) / jnp.sqrt(d @ d) * d
@@ -85,6 +89,7 @@ def car_axis_model(p):
     quick=True,
 )
 def car_axis(by, problem):
+    """Compare the motion of the car axis with the reference solution."""
     x, rows = problem["state_initial"], np.array(problem["trajectory"]["rows"])
     mech = car_axis_model(problem["parameters"])
     start, rates = ({"left": (*x[k : k + 2], 0), "right": (*x[k + 2 : k + 4], 0)} for k in (0, 4))

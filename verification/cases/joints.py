@@ -11,7 +11,7 @@ from spatial_problems import MinimalModel, X, Y, Z, frame, joint_case, on_a_join
 from verification.case import Simulation, case, close
 from verification.cases.common import compare_with_start, gap, in_ground, spin, up_to_sign
 
-# RK4 with steps of 1 ms.
+# Simulation by RK4 with steps of 1 ms, for all cases of this file.
 ONE_MS_STEPS = Simulation(1e-3)
 
 
@@ -20,6 +20,7 @@ def chrono(name, description, *, quick=False):
 
     @case("Project Chrono", f"{name}: {description}", ONE_MS_STEPS, references=("single_body_joints",), quick=quick)
     def body_on_a_joint(by, problem):
+        """Compare the motion and the reaction of a body on a joint with Project Chrono's tables."""
         wanted = problem["cases"][name]
         mech, start, com = joint_case(name)
         run = by.run(mech, np.array(wanted["time"]), start)
@@ -40,21 +41,21 @@ for _name, _case in reference("single_body_joints")["cases"].items():
 
 # Mass of the body of Project Chrono's tests (kg).
 MASS = 1.0
-# Its principal moments of inertia (kg m²).
+# Principal moments of inertia of the body of Project Chrono's tests (kg m²).
 INERTIA = (0.04, 0.1, 0.1)
-# Its centre of mass in an oblique direction, at the distance of the tests (m).
+# Centre of mass of this body in an oblique direction, at the distance of Project Chrono's tests (m).
 COM = np.array([1.6, 0.72, -0.96])
-# m/s²
+# Acceleration of gravity in m/s², of Project Chrono's tests.
 GRAVITY = np.array([0, 0, -9.80665])
-# Place of the joint in the ground (m).
+# Place of the joint to the ground on which the body hangs (m).
 PLACE = np.array([0.3, -0.2, 0.5])
-# Frame of the joint in the ground.
+# Axes of this joint in the ground frame, as columns.
 OBLIQUE = frame(np.array([2.0, 1, -1]), np.array([0.5, 1, 2]))
-# Output times (s).
+# Output times of the motions that are compared with Lagrange's equations (s).
 TIMES = np.linspace(0, 5, 21)
-# Frames of the joint.
+# Frames of this joint on the ground and on the body.
 FRAMES = {"frame_i": OBLIQUE, "frame_j": np.eye(3)}
-# Pitch of the screw (m).
+# Pitch of the screw joint on which the body hangs, its advance per turn (m).
 PITCH = 0.7
 
 
@@ -62,6 +63,7 @@ def hanging(turn, advance=lambda x: np.zeros(3)):
     """Return the model of a body on a joint, whose rotation and displacement in the frame of the joint are functions."""
 
     def placed(x):
+        """Return place of the mass centre and rotation matrix of the body for minimal coordinates x."""
         a = OBLIQUE @ turn(x)
         return [(PLACE + OBLIQUE @ advance(x) + a @ COM, a)]
 
@@ -79,6 +81,7 @@ def lagrange(source, name, make, turn, start, *, advance=lambda x: np.zeros(3)):
 
     @case(source, f"body on a {name} joint, 5 s", ONE_MS_STEPS, quick=True)
     def body_on_a_joint(by):
+        """Compare the motion of a body on a joint with Lagrange's equations in minimal coordinates."""
         model = hanging(turn, advance)
         wanted, turns = model.poses(model.motion(TIMES, *start)[0])
         # The start of the model: origin, rotation, and their rates.
@@ -129,6 +132,7 @@ def free_top(omega):
 
 @case("Textbooks", "bodies that are free, held and on a plane, 5 s", ONE_MS_STEPS)
 def free_held_and_sliding(by):
+    """Compare free, held and sliding bodies without forces with closed forms."""
     omega, drift, turning = np.array([3.0, 1.0, -2.0]), np.array([1.0, -2.0, 3.0]), 1.5
     mech = mbs.Mechanism(
         dict.fromkeys(("free", "held", "sliding"), spatial.Body(MASS, INERTIA, COM)),

@@ -12,8 +12,11 @@ from kane_symbolic import BRANCHED, CHAIN, SymbolicTree, random_state, random_tr
 from norms import size
 from verification.case import Analysis, Simulation, below, case, close
 
+# Moments in joints from multipliers.
 MOMENT = Analysis("joint_moment", "Kane")
+# Matrices [A] and {f} of Kane's equations.
 MATRICES = Analysis("kane_matrices", "Kane")
+# Accelerations at one state, as `simulate` computes them.
 AT_ONE_STATE = Analysis("simulate, at one state", "Kane")
 
 
@@ -23,6 +26,7 @@ def register_joint(name):
 
     @case("Kamman", f"boxed results of the joint: {name}", MOMENT, quick=True)
     def results(by):
+        """Compare the moment of a joint with the boxed results at random angles."""
         rng, off = np.random.default_rng(list(BOXED).index(name)), []
         slides = HELD_SLIDES.get(name, (1, 2, 3))
         for angles in (*rng.uniform(-np.pi, np.pi, (6, 3)), np.zeros(3)):
@@ -45,6 +49,7 @@ for _name in BOXED:
 
 @case("Kamman", "(28) to (33): sums of the moment for held angles of any size", MOMENT, quick=True)
 def sums_of_the_moment(by):
+    """Compare sums in the moment of a joint with the printed ones."""
     rng, off = np.random.default_rng(2), []
     for _ in range(20):
         angles, multipliers = rng.uniform(-np.pi, np.pi, 3), rng.normal(size=6)
@@ -64,6 +69,7 @@ def tree_matrices(name, lower, method, seed, *, quick):
 
     @case("Kamman", f"(2) to (4): [A] and {{f}} of {name}, against SymPy's {method}", MATRICES, quick=quick)
     def matrices(by):
+        """Compare [A] and {f} of a random tree at random states with SymPy."""
         tree = random_tree(np.random.default_rng(seed), lower)
         symbolic = SymbolicTree(tree)
         wanted = symbolic.by_kane() if method == "KanesMethod" else symbolic.by_vectors()
@@ -88,6 +94,7 @@ def elimination(name, *, quick):
 
     @case("Kamman", f"(9) to (12): known coordinates taken out, {name}", AT_ONE_STATE, quick=quick)
     def known_coordinates(by):
+        """Compare accelerations and driving forces with those after elimination of known coordinates."""
         mech, rng, t = build(), np.random.default_rng(6), 0.3
         names = mbs.Kane().of(mech).names
         x, y, rates = np.zeros((3, len(names)))
@@ -121,6 +128,7 @@ for _name in ELIMINATIONS:
 
 @case("Kamman", "specified motion: driving torques of a double pendulum", Simulation(0.1, formulation=KANE), quick=True)
 def driving_torques(by):
+    """Compare the torques that drive a double pendulum with those by Newton and Euler."""
     motors = {
         "shoulder": planar.RevoluteDriver(GROUND, "a", FIRST),
         # Counts from b to a: minus the angle of the elbow.

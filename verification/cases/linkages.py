@@ -12,7 +12,7 @@ from verification.cases.common import gap
 
 
 def lengths(parameters):
-    """Return the design of `four_bar` from the parameters of a reference."""
+    """Return the design of `four_bar` from the parameters of a reference problem."""
     names = {"crank": "crank_a", "coupler": "coupler_b", "rocker": "rocker_c", "ground": "ground_d"}
     return {name: jnp.asarray(parameters[key]) for name, key in names.items()}
 
@@ -35,6 +35,7 @@ def motion_of_four_bar(b, parameters, angles, *, throw=False):
 
 @case("Textbooks", "four-bar over a turn", KINEMATICS, references=("planar_four_bar_kinematics",), quick=True)
 def four_bar_table(by, problem):
+    """Compare angles and coupler point of a driven four-bar, with rates, with the reference table."""
     rows = np.array(problem["rows"])
     found = motion_of_four_bar(lengths(problem["parameters"]), problem["parameters"], rows[:, 0], throw=True)
     for k, (quantity, unit) in enumerate(
@@ -46,6 +47,7 @@ def four_bar_table(by, problem):
 
 @case("Textbooks", "four-bar by its lengths", GRADIENT, references=("planar_four_bar_kinematics",), quick=True)
 def four_bar_sensitivities(by, problem):
+    """Compare derivatives of the four-bar's angles by its lengths with the reference, in both modes."""
     p, cases = problem["parameters"], problem["length_sensitivities"]["cases"]
     angles = np.array([0, *(case["theta2_deg"] for case in cases)])
     for name, mode in (("forward", jax.jacfwd), ("reverse", jax.jacrev)):
@@ -57,6 +59,7 @@ def four_bar_sensitivities(by, problem):
 
 @case("Textbooks", "slider-crank over a turn", KINEMATICS, references=("slider_crank_kinematics",), quick=True)
 def slider_crank_table(by, problem):
+    """Compare the motion of a driven slider-crank with the reference table."""
     p, rows = problem["parameters"], np.array(problem["rows"])
     b = {"crank": p["crank_r"], "rod": p["rod_l"], "offset": p["offset_e"]}
     omega = p["crank_speed_omega"]
@@ -92,7 +95,7 @@ def peaucellier(b):
 
 
 def pose(start, end):
-    """Return the pose of a bar whose frame is at its start."""
+    """Return the pose of a bar from `start` to `end` (complex or (2,)) whose frame is at its start."""
     return (*start, np.arctan2(*(end - start)[::-1]))
 
 
@@ -115,6 +118,7 @@ def peaucellier_guess(b, angle):
     quick=True,
 )
 def straight_line(by, problem):
+    """Compare Peaucellier's inversor with its straight line."""
     table = problem["peaucellier"]
     numbers = dict(zip(("a", "arm", "side"), table["parameters"].values(), strict=True))
     rows, b = np.array(table["rows"]), {name: jnp.asarray(x) for name, x in numbers.items()}
@@ -131,6 +135,7 @@ def straight_line(by, problem):
 
 @case("Textbooks", "cognate of Roberts and Chebyshev", KINEMATICS, references=("classic_linkages",), quick=True)
 def cognate(by, problem):
+    """Compare the coupler curve of a four-bar with that of its cognate."""
     p = problem["roberts_chebyshev_cognate"]["example"]
     b, ratio, times = lengths(p), complex(*p["lambda_real_imag"]), np.linspace(0.0, 2 * np.pi, 37)
     original = mbs.kinematics(four_bar(b), times, four_bar_guess(b, 0.0), throw=True)
@@ -186,6 +191,7 @@ def jansen_points(holy, t):
     """Return the joints of the leg by intersections of circles, the published definition, as complex numbers."""
 
     def meet(centre1, r1, centre2, r2, side):
+        """Return an intersection of two circles; `side` is 1 to the left of the line of centres, else −1."""
         d = centre2 - centre1
         x = (r1**2 - r2**2 + abs(d) ** 2) / (2 * abs(d))
         return centre1 + (x + side * 1j * np.sqrt(r1**2 - x**2)) * d / abs(d)
@@ -207,6 +213,7 @@ def jansen_guess(holy, angle=0.0):
 
 @case("Textbooks", "Jansen's leg over a turn", KINEMATICS, references=("classic_linkages",), quick=True)
 def jansens_leg(by, problem):
+    """Compare the foot of Jansen's leg with intersections of circles."""
     holy, times = problem["jansen"]["lengths"], np.linspace(0, 2 * np.pi, 37)
     mech = jansen(holy)
     motion = mbs.kinematics(mech, times, jansen_guess(holy), throw=True)

@@ -35,6 +35,7 @@ def on_a_helix(name):
 
     @case("Masarati", f"total joint with six prescribed components, {name}", *ways)
     def helix(by):
+        """Compare motion and reactions of a body that is led along a helix with Newton and Euler."""
         joint = spatial.TotalJoint(
             "ground", "b", POINT_I, POINT_J, HELIX, orientation, frame_i=FRAME_I, frame_j=FRAME_J
         )
@@ -68,6 +69,7 @@ for _name in ORIENTATIONS:
 
 @case("Masarati", "lower pairs as total joints", EQUATIONS, quick=True)
 def lower_pairs(by):
+    """Compare total joints with the lower pairs that hold the same components."""
     for name, words in PAIRS.items():
         position, orientation = (part.split() for part in words)
         total = spatial.TotalJoint("a", "b", POINT_I, POINT_J, position, orientation, frame_i=FRAME_I, frame_j=FRAME_J)
@@ -83,6 +85,7 @@ def lower_pairs(by):
 
 @case("Masarati", "Euler vector of a total joint", EQUATIONS, quick=True)
 def components(by):
+    """Compare the Euler vector of a total joint with the rotation given."""
     joint = spatial.TotalJoint("ground", "b", frame_i=FRAME_I, frame_j=FRAME_J)
     mech = mbs.Mechanism({"b": spatial.Body()}, {"J": joint})
     theta = np.array([0.3, -1.2, 2.0])
@@ -93,6 +96,7 @@ def components(by):
 
 @case("Masarati", "slider-crank of total joints", KINEMATICS)
 def slider_crank_of_total_joints(by):
+    """Compare a slider-crank of total joints with one of usual joints."""
     crank, rod = 0.3, 0.8
     hinge, z = ("fixed",) * 3, ("fixed", "fixed", "free")
     origin = (0, 0, 0)

@@ -20,6 +20,7 @@ from verification.cases.common import FORMULATIONS, angular_momentum, compare_wi
     quick=True,
 )
 def slider_crank_released(by, problem):
+    """Compare a slider-crank released under gravity with the reference table."""
     p = problem["parameters"]
     rows = dict(zip(problem["columns"], np.array(problem["rows"]).T, strict=True))
     start = slider_crank_start(p, np.deg2rad(p["theta_initial_deg"]))
@@ -42,6 +43,7 @@ def slider_crank_released(by, problem):
     quick=True,
 )
 def four_bar_driven_by_a_torque(by, problem):
+    """Compare a four-bar driven by a torque with the reference table."""
     start, b = problem["initial_state"], four_bar_design()
     angles = np.array([np.deg2rad(start["theta2_deg"]), start["theta3"], start["theta4"]])
     rows = dict(zip(problem["columns"], np.array(problem["rows"]).T, strict=True))
@@ -63,6 +65,7 @@ def four_bar_driven_by_a_torque(by, problem):
 
 @case("Textbooks", "torque-free asymmetric body, 100 s", Simulation(4e-3), references=("torque_free_body",), quick=True)
 def torque_free_body(by, problem):
+    """Compare the torque-free motion of a rigid body with the reference."""
     rows = np.array(problem["rows"])
     times = np.concatenate([np.linspace(0, 1, 11)[:-1], rows[:, 0], np.arange(31, 101)])
     mech = mbs.Mechanism({"body": spatial.Body(1.0, problem["principal_inertia_J"])})
@@ -101,6 +104,7 @@ def chain_of_seven(problem, inertias, tau=None):
     quick=True,
 )
 def seven_revolutes(by, problem):
+    """Compare the dynamics of a chain of seven hinges with the reference."""
     theta, rate = jnp.asarray(problem["q"]), jnp.asarray(problem["qd"])
     # Some inertia matrices of the reference belong to no possible body. As arguments of the program they are traced, and
     # so not checked.
@@ -108,6 +112,7 @@ def seven_revolutes(by, problem):
 
     @mbs.program
     def everything(inertias, theta, rate):
+        """Return the compared quantities of the chain for given inertias, angles and rates."""
         t, torques = jnp.zeros(()), np.array(problem["tau"])
         free, pulled = (mbs.JointCoordinates().equations(chain_of_seven(problem, inertias, x)) for x in (None, torques))
         q, v, _ = free.to_bodies(theta, rate, rate, t)

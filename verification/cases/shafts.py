@@ -11,7 +11,7 @@ from verification.case import KINEMATICS, case, close
 
 
 def turn_of(run, shaft, bearing):
-    """Return angle (without jumps), speed and acceleration of a shaft about the z axis of a frame in the ground."""
+    """Return the angle (without jumps), the speed and the acceleration of a shaft about the z axis of its `bearing`."""
     turns = np.einsum("ij,tik->tjk", bearing, run.rotation(shaft))
     angle = np.unwrap(np.arctan2(turns[:, 1, 0], turns[:, 0, 0]))
     return angle, run.velocity(f"{shaft}.wz"), run.acceleration(f"{shaft}.wz")
@@ -19,11 +19,13 @@ def turn_of(run, shaft, bearing):
 
 @case("Textbooks", "universal joint at four bends", KINEMATICS, references=("universal_joint",))
 def universal_joint(by, problem):
+    """Compare angle, speed and acceleration behind a universal joint with the reference table."""
     rows = np.array(problem["rows"])
     bends = np.unique(rows[:, 0])
     angles, rate = np.deg2rad(rows[rows[:, 0] == bends[0], 1]), 2.0
 
     def turning(bend):
+        """Return the motion of two shafts that are bent by an angle."""
         guess = {"second": spatial.coordinates((0, 0, 0), turned(Y, bend))}
         return mbs.kinematics(two_shafts(spatial.Universal, bend, rate), angles / rate, guess)
 
@@ -41,6 +43,7 @@ def universal_joint(by, problem):
 
 @case("Masarati", "homokinetic joint bent by 45°, three turns", KINEMATICS)
 def homokinetic_joint(by):
+    """Check that a constant-velocity joint keeps angle and speed."""
     bend, rate = np.pi / 4, 2.0
     turn, times = np.asarray(turned(Y, bend)), np.linspace(0, 3 * np.pi, 61)
     guess = {"second": spatial.coordinates((0, 0, 0), turn)}
@@ -53,6 +56,7 @@ def homokinetic_joint(by):
 
 @case("Textbooks", "double Cardan joint, two turns", KINEMATICS, references=("universal_joint",))
 def double_cardan_joint(by, problem):
+    """Check that a double Cardan joint keeps angle and speed, and the speed of its middle shaft."""
     bend, rate, times = np.pi / 6, 2.0, np.linspace(0, 2 * np.pi, 41)
     mech, guess = double_cardan(bend, 0.4, rate)
     run = mbs.kinematics(mech, times, guess, throw=True)

@@ -9,9 +9,13 @@ from jaxmbs import synthesis
 from linkages import reference
 from verification.case import Analysis, below, case, close, near, same
 
+# Function generation by `synthesis.function`.
 FUNCTION = Analysis("synthesis.function", "closed form")
+# Balancing by `synthesis.balance`.
 BALANCE = Analysis("synthesis.balance", "Cartesian")
+# Path synthesis by `synthesis.path`.
 PATH = Analysis("synthesis.path", "closed form")
+# Synthesis for the shape of a curve by `synthesis.curve`.
 CURVE = Analysis("synthesis.curve", "closed form")
 
 
@@ -24,6 +28,7 @@ def angular_distance(angle):
     "Synthesis", "Freudenstein: three precision points of log₁₀ x", FUNCTION, references=("freudenstein",), quick=True
 )
 def freudenstein(by, problem):
+    """Compare Freudenstein's function generator with the printed lengths."""
     phi, psi = (np.deg2rad(problem[name]) for name in ("phi_deg", "psi_deg"))
     spans = {"input_span": np.deg2rad([45, 105]), "output_span": np.deg2rad([135, 225])}
     points = problem["precision_points_x"]
@@ -64,6 +69,7 @@ def berkof_lowen(b):
 
 @case("Synthesis", "Berkof and Lowen: a four-bar balanced by counterweights", BALANCE, quick=True)
 def counterweights(by):
+    """Compare counterweights found by `synthesis.balance` with Berkof and Lowen's conditions."""
     names = ("crank", "rocker")
     found = synthesis.balance(
         lambda discs: four_bar(with_point_masses(discs)),
@@ -91,7 +97,7 @@ def counterweights(by):
 
 
 def bounds_of(problem):
-    """Return lower and upper bounds as arguments of `path`."""
+    """Return the lower and upper bounds of a reference problem as arguments of `synthesis.path`."""
     given = problem.get("bounds", {})
     return {
         name: {entry: pair[k] for entry, pair in given.items()} or None for k, name in enumerate(("lower", "upper"))
@@ -99,7 +105,7 @@ def bounds_of(problem):
 
 
 def error_of(best, targets):
-    """Return the sum of squared distances by the closed form of the four-bar."""
+    """Return the sum of squared distances from the targets, by the closed form of the four-bar."""
     return np.sum(np.abs(coupler_point(best.design, best.crank_angles, best.branch) - np.array(targets) @ [1, 1j]) ** 2)
 
 
@@ -108,6 +114,7 @@ def published_path(name, source):
 
     @case("Synthesis", f"path, {name}: {source}", PATH, references=("path_synthesis_cases",))
     def path(by, problem):
+        """Compare the error of a four-bar for a published path with that of the best published design."""
         given = problem["cases"][name]
         timing = np.deg2rad(20) * np.arange(18) if "degrees" in given["timing"] else None
         best = synthesis.path(given["targets"], crank_angles=timing, **bounds_of(given)).best
@@ -132,6 +139,7 @@ for _name, _given in reference("path_synthesis_cases")["cases"].items():
     references=("path_synthesis",),
 )
 def published_design(by, problem):
+    """Compare the error of a published four-bar, and of one that is found, with the printed error."""
     p = problem["published_design"]
     design = {
         "ground": p["r1_ground"],
@@ -152,6 +160,7 @@ def published_design(by, problem):
 
 @case("Synthesis", "path, 12 points, by a Stephenson six-bar", PATH, references=("path_synthesis_cases",))
 def six_bar(by, problem):
+    """Check that a six-bar passes twelve points of a published problem, by its kinematics."""
     targets = np.array(problem["cases"]["12 points"]["targets"])
     best = synthesis.path(targets, mechanism="Stephenson six-bar", starts=1024, keep=1).best
     times = np.abs(best.crank_angles - best.crank_angles[0]) / (2 * np.pi)
@@ -165,6 +174,7 @@ def letter(name):
 
     @case("Synthesis", f"LINK-ABC, letter {name}: Heyrani Nobari and others 2024", CURVE, references=("link_abc",))
     def curve(by, table):
+        """Compare the error of a linkage for a letter with that of LInK."""
         found = synthesis.curve(table["letters"][name], keep=1).best
         yield below(
             "chamfer distance, not above that of LInK's 15 to 20 joints", found.error, table["link_chamfer"][name]

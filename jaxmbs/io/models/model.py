@@ -11,10 +11,11 @@ from jaxtyping import Float
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.system.mechanism import DefaultGuess, Mechanism, Named
 
+# Ranges (lower, upper) of joints by name, in radians or units of length.
 Limits = Mapping[str, tuple[float, float]]
 
 
-# Units of length. Masses, times and forces are in any units consistent with it.
+# Units of length that a model may declare. Masses, times and forces are in any units consistent with it.
 LENGTH_UNITS = ("m", "mm", "cm", "in", "ft")
 # Euler parameters stay unchanged if normalising them would change them by less, in units of the last place.
 MAX_ROUNDING_ULP = 8

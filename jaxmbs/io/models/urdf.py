@@ -19,18 +19,18 @@ from jaxmbs.io.models.mjcf.files import xml_root
 from jaxmbs.io.models.mjcf.unsupported import check_ignore
 from jaxmbs.io.models.model import Model, ModelError
 
-# Tags that may be ignored.
+# Tags of URDF that `ignore` of `load` may name, to be left out.
 IGNORABLE = ("collision", "damping", "friction", "gazebo", "limit", "mimic", "sensor", "transmission")
-# Tags that are read, or that have no meaning in mechanics, by tag of their parent.
+# Tags of URDF that are read or have no meaning in mechanics, by tag of their parent; others are refused.
 KNOWN = {
     "robot": {"link", "joint", "material"},
     "link": {"inertial", "visual", "collision"},
     "inertial": {"origin", "mass", "inertia"},
     "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic", "calibration", "safety_controller"},
 }
-# Mass, centre of mass and inertia of a link without an inertial tag.
+# Mass, centre of mass and inertia of a link of URDF without the tag `inertial`.
 NO_INERTIA = 0.0, np.zeros(3), np.zeros(3)
-# Acceleration of gravity in m/s²: URDF has none.
+# Acceleration of gravity in m/s² of every mechanism read from URDF, which has none.
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 

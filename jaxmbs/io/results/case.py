@@ -16,7 +16,7 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
-# Drivers that prescribe an angle, which is that of the crank.
+# Classes of drivers that prescribe an angle; the first such driver of a mechanism turns the crank.
 ANGLE_DRIVERS = (
     planar.RevoluteDriver,
     planar.RelativeAngleDriver,
@@ -90,7 +90,7 @@ def _targets(solution, mech: Mechanism) -> np.ndarray | None:
 
 
 def _point(solution, mech: Mechanism) -> tuple[str, np.ndarray] | None:
-    """Return the traced point: that of the solution, else that of the coupler of a four-bar, else None."""
+    """Return the traced point as (body, point on it): that of the solution, else of a four-bar's coupler, else None."""
     named = getattr(solution, "point", None)
     if named is not None:
         return named[0], np.asarray(named[1], float)

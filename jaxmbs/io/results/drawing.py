@@ -24,40 +24,48 @@ from jaxmbs.viz.planar.scene import Scene
 from jaxmbs.viz.planar.shapes import Style
 from jaxmbs.viz.style import ACCENT, INK, PAPER
 
-# Size of the symbols, 1 in pictures.
+# Size of the symbols in technical drawings, relative to that in pictures.
 SYMBOL_SIZE = 0.6
-# Smaller angles of the ground line have no dimension, in radians.
+# A ground line whose angle from the horizontal is smaller, in radians, gets no dimension of it.
 MIN_ANGLE = 1e-6
-# Smaller offsets of slides have no dimension, divided by the size of the skeleton.
+# An offset of a slide that is smaller, divided by the size of the skeleton, gets no dimension.
 MIN_OFFSET = 1e-9
-# Radius of the circle of a target, in millimetres.
+# Radius of the circles that mark targets, in millimetres on the sheet.
 TARGET_RADIUS = 1.0
 # Radius of the pins and of the traced point, in units of the symbols.
 PIN_RADIUS = 0.7
 # Length of the centre line of a slide beyond the pins on it, in millimetres.
 CENTRE_LINE_EXCESS = 12.0
-# More targets than these are drawn as a broad line, not as circles.
+# More targets than these are drawn as one broad line instead of circles.
 MAX_TARGET_CIRCLES = 60
-# Left and right edge of the table, in millimetres.
+# Left edge of the table beside the drawing, in millimetres from the left of the sheet.
 TABLE_LEFT = FIELD[2] + 6
+# Right edge of the table beside the drawing, in millimetres from the left of the sheet.
 TABLE_RIGHT = WIDTH - 10.0
 # Distance of the rows of the table, in millimetres.
 ROW_HEIGHT = 5.0
-# Right ends of the columns after the first, divided by the width of the table.
+# Right ends of the columns of the table after the first, divided by the width of the table.
 COLUMN_ENDS = (0.4, 0.69, 1.0)
 # Height of letters in the title, in millimetres.
 TITLE_HEIGHT = 5.0
 # Height of letters in notes, in millimetres.
 NOTE_HEIGHT = 2.8
 
-# Styles of the lines of a drawing.
+# Style of the lines between the pins of a body.
 BAR = Style(closed=False, edge=INK, width=1.0)
+# Style of the centre lines of slides.
 CENTRE_LINE = Style(closed=False, edge=INK, width=0.7, dashes=(24, 5, 4, 5))
+# Style of the circles at pins.
 PIN = Style(face=PAPER, edge=INK, width=1.3)
+# Style of the path of the traced point.
 CURVE = Style(closed=False, edge=ACCENT)
+# Style of the circles at targets.
 TARGET = Style(edge=ACCENT, width=0.9)
+# Style of the broad line through many targets.
 TARGET_BAND = Style(closed=False, edge="#f0c9cf", width=4.5)
+# Style of the traced point.
 TRACED_POINT = Style(face=ACCENT)
+# Style of the frame of the sheet.
 FRAME = Style(edge=INK, width=1.4)
 
 
@@ -169,7 +177,7 @@ def _table(skeleton: Skeleton, title: str, unit: str) -> list[Entity]:
 
 
 def _blocks(skeleton: Skeleton) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """Return the heads of the parts of the table, with their rows, without those that have no rows."""
+    """Return the parts of the table as (texts of the head, rows), without parts that have no rows."""
     digits = "{:.6g}".format
     degrees = lambda angle: f"{digits(np.rad2deg(angle))}°"
     bars = [(bar.body, "–".join(bar.pins), digits(bar.length), degrees(bar.angle)) for bar in skeleton.bars]

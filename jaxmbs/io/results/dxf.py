@@ -19,15 +19,15 @@ from jaxmbs.io.results.entities import (
 )
 from jaxmbs.io.results.layout import Sheet
 
-# Names of layers, with their colours in AutoCAD's index.
+# Name and colour (AutoCAD's colour index) of each layer of a DXF file.
 LAYERS = {"LINKS": 7, "JOINTS": 5, "PATH": 1, "DIMENSIONS": 8, "SYMBOLS": 9, "SHEET": 8}
-# Numbers of the units of length in DXF.
+# Code of each unit of length in the header of a DXF file.
 UNIT_CODES = {"mm": 4, "cm": 5, "m": 6, "in": 1, "ft": 2}
-# Units for which the drawing is metric.
+# Units of length for which the header of a DXF file says that the drawing is metric.
 METRIC_UNITS = ("mm", "cm", "m")
-# Digits behind the point in dimensions.
+# Digits behind the point in the dimensions of a DXF file.
 DECIMALS = 4
-# Millimetres on the sheet for a unit of a pattern of dashes.
+# Length on the sheet, in millimetres, of one unit of a pattern of dashes in DXF.
 DASH_LENGTH = 6.0
 
 
@@ -48,7 +48,7 @@ def write_dxf(drawing: TechnicalDrawing, path: Path) -> None:
 
 
 def _add(space, entity: Entity, sheet: Sheet) -> None:
-    """Add a entity to a model space of ezdxf."""
+    """Add an entity of a drawing to a model space of ezdxf, in true size."""
     size = 1 / sheet.factor
     match entity:
         case Line():

@@ -12,13 +12,13 @@ import numpy as np
 from jaxmbs.viz.planar.shapes import Style, arc, perpendicular
 from jaxmbs.viz.style import INK
 
-# Height of letters in millimetres.
+# Default height of letters in a technical drawing, in millimetres.
 LETTER_HEIGHT = 3.5
 # Mean width of a letter, divided by the height of letters.
 LETTER_WIDTH = 0.58
 # Height of a capital, divided by the height of letters.
 CAPITAL_HEIGHT = 0.8
-# Room around a text, in millimetres.
+# Room kept clear around a text, in millimetres.
 TEXT_MARGIN = 0.8
 # Length of an arrow head in millimetres.
 ARROW_LENGTH = 2.6
@@ -128,6 +128,7 @@ class AngleDimension(NamedTuple):
         return [*(Line(line, THIN, "DIMENSIONS") for line in self.lines), *head, self.text]
 
 
+# All that a technical drawing is made of.
 Entity = Line | Circle | TextEntity | Dimension | AngleDimension
 
 

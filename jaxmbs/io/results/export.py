@@ -12,11 +12,11 @@ from jaxmbs.io.results.case import Case, case_of
 from jaxmbs.io.results.skeleton import MILLIMETRES
 from jaxmbs.io.results.tables import write_csv, write_json
 
-# Suffixes of drawings.
+# Suffixes for which `export` writes a technical drawing.
 DRAWINGS = (".svg", ".dxf")
-# Writers of tables by suffix.
+# Function by which `export` writes a table, by suffix.
 TABLES = {".json": write_json, ".csv": write_csv}
-# Suffixes of animations.
+# Suffixes for which `export` writes an animation.
 FILMS = (".gif", ".html", ".mp4")
 # Default number of times in tables and drawings: one for each degree of the crank.
 ROWS = 361

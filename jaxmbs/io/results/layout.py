@@ -31,31 +31,32 @@ HEIGHT = 210.0
 FIELD = (12.0, 12.0, 211.0, 198.0)
 # Room in the field that is left for dimensions on each side, in millimetres.
 DIMENSION_ROOM = 20.0
-# Scales of drawings within a factor of ten. The inverse of each is one too.
+# Possible scales of a drawing between 1 and 10; powers of ten times these, and their inverses, are scales too.
 SCALES = np.array([1.0, 2.0, 2.5, 4.0, 5.0])
 # Room that a dimension line leaves to other lines, in millimetres.
 LINE_MARGIN = 2.0
-# Cost of crossing a bar with a line. A cost of 1 is as bad as 10 mm between a name and its point.
+# Cost of placing a line of a dimension or name across a bar. A cost of 1 is as bad as 10 mm between a name and its
+# point.
 CROSSED_BAR_COST = 8.0
-# Cost of crossing the outline of a symbol.
+# Cost of placing a line of a dimension or name across the outline of a symbol.
 CROSSED_SYMBOL_COST = 1.0
-# Cost of crossing a curve.
+# Cost of placing a line of a dimension or name across the path of the traced point.
 CROSSED_CURVE_COST = 2.0
-# Cost of crossing a dimension line.
+# Cost of placing a line of a dimension or name across the line of another dimension.
 CROSSED_DIMENSION_COST = 5.0
-# Cost of a text that crosses any line, or of a line that crosses a text.
+# Cost of placing a text across any line, or a line across a text.
 CROSSED_TEXT_COST = 40.0
-# Cost of a text or a dimension line outside the field.
+# Cost of placing a text or a dimension line outside the field of the drawing.
 OUTSIDE_FIELD_COST = 1000.0
-# Cost of a dimension whose text lies beyond its ends.
+# Cost of a dimension whose text lies beyond its ends instead of between them.
 TEXT_BEYOND_COST = 4.0
-# Distances tried for dimension lines from the ends of the length, in millimetres.
+# Distances from the measured line at which a dimension line is tried, in millimetres.
 DIMENSION_DISTANCES = (8.0, 10.5, 13.0, 15.5, 18.0, 21.0, 24.0, 28.0, 32.0, 38.0, 45.0)
-# Distances tried for names from their point, in millimetres.
+# Distances from its point at which a name is tried, in millimetres.
 NAME_DISTANCES = (4.0, 5.5, 8.0, 11.0, 15.0, 20.0, 26.0)
 # Names further away than this from their point, in millimetres, have a line that leads to it.
 MAX_DISTANCE_WITHOUT_LEADER = 6.0
-# Radius of the arc of an angle in millimetres.
+# Radius of the arc that shows the dimension of an angle, in millimetres.
 ANGLE_RADIUS = 18.0
 
 
@@ -121,7 +122,7 @@ class Sheet:
         return float(self._costs[crosses(_strip(ends, 0.3), self._segments)].sum())
 
     def _cost_of_neighbours(self, ends: np.ndarray) -> float:
-        """Return the cost of a dimension line (2, 2) that lies close to others, or to texts."""
+        """Return the cost of a dimension line (2, 2) that lies closer than `LINE_MARGIN` to other lines or texts."""
         close = crosses(_strip(ends, LINE_MARGIN), self._segments)
         return float(self._costs[close & np.isin(self._costs, (CROSSED_DIMENSION_COST, CROSSED_TEXT_COST))].sum())
 
@@ -155,7 +156,7 @@ class Sheet:
         return dimension
 
     def _cost_of_dimension(self, dimension: Dimension) -> float:
-        """Return the cost of a dimension where it is."""
+        """Return the cost of a dimension where it is now: of its lines, its text and all that is outside the field."""
         *extensions, line = dimension.lines
         cost = abs(dimension.offset) / 4 + self._cost_of_text(dimension.text) + self._cost_of_neighbours(line)
         cost += sum(self._cost_of_line(x) for x in (line, *extensions))

@@ -9,9 +9,9 @@ import numpy as np
 from jaxmbs.element import GROUND
 from jaxmbs.io.results.case import Case
 
-# Millimetres in a unit of length.
+# Millimetres in each unit of length.
 MILLIMETRES = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "in": 25.4, "ft": 304.8}
-# Pins of a body are one if they are nearer to each other than this, divided by the size of the linkage.
+# Pins of a body count as one if their distance, divided by the size of the linkage, is smaller.
 SAME_PIN = 1e-9
 
 

@@ -15,7 +15,7 @@ from jaxmbs.viz.style import INK, PAPER
 
 # Millimetres in a typographic point, the unit of the widths of lines.
 POINT = 25.4 / 72
-# Fonts of texts, the first one that is installed.
+# Font families of texts in SVG; the first that is installed is used.
 FONTS = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 
 
@@ -35,7 +35,7 @@ def write_svg(drawing: TechnicalDrawing, path: Path) -> None:
 
 
 def _element(entity: Entity) -> str:
-    """Return the SVG element of a entity."""
+    """Return the SVG element of an entity of a drawing."""
     match entity:
         case Line():
             places = " ".join(f"{x:.3f},{HEIGHT - y:.3f}" for x, y in entity.points)

@@ -15,11 +15,11 @@ import numpy as np
 from jaxmbs.io.files import json_value
 from jaxmbs.io.results.case import Case, fields, is_function_generator
 
-# Name of the format in the head of a file.
+# Name of the format in the head of a solution written as JSON.
 FORMAT = "jaxmbs solution"
-# Version of the format.
+# Version of the format of solutions written as JSON.
 VERSION = 1
-# Note on units in the head of a file.
+# Note on units in the head of a solution written as JSON.
 UNITS = "lengths in the unit of the targets, angles in radians; a cycle of the motor takes one unit of time"
 
 
@@ -85,7 +85,7 @@ def write_csv(case: Case, path: Path) -> None:
 
 
 def _columns_of_function(solution) -> dict[str, list]:
-    """Return the columns of a function generator by name."""
+    """Return the columns of the table of a function generator by name, a row for each x."""
     columns = {"x": solution.x, "crank_angle_deg": np.rad2deg(solution.crank_angles)}
     # The output is the angle of a rocker or the position of a slide.
     angular = "rocker" in solution.design
@@ -96,7 +96,7 @@ def _columns_of_function(solution) -> dict[str, list]:
 
 
 def _columns_of_motion(case: Case) -> dict[str, list]:
-    """Return the columns of a motion by name."""
+    """Return the columns of the table of a motion by name, a row for each time."""
     columns = {"time": np.asarray(case.motion.t)}
     if case.crank_angle is not None:
         columns["crank_angle_deg"] = np.rad2deg(case.crank_angle)

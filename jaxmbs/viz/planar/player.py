@@ -10,7 +10,7 @@ import numpy as np
 from jaxmbs.viz.page import AbstractPlayer
 from jaxmbs.viz.planar.shapes import Shape, svg_style
 
-# Pixels for a typographic point, the unit of the widths of lines.
+# Pixels in a typographic point, the unit of the widths of lines.
 PIXELS_PER_POINT = 1.2
 
 
@@ -27,6 +27,7 @@ class Player(AbstractPlayer):
 
     @property
     def height(self):
+        """Return the height of the picture in pixels."""
         lower, upper, scale = self._frame
         return (upper - lower)[1] * scale
 
@@ -69,7 +70,7 @@ def _shape(shape, bodies: list[str], scale: float) -> dict:
 
 
 def _first(start: float, step: float, scale: float) -> float:
-    """Return the place of the first line of the grid, in pixels."""
+    """Return the place of the first line of the grid in pixels: the first multiple of `step` from `start` on."""
     return float(np.mod(-start, step) * scale)
 
 

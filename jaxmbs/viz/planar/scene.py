@@ -12,7 +12,7 @@ from jaxmbs.viz.planar.shapes import CURVE_LAYER, Poses, Shape, Span, Style, arc
 from jaxmbs.viz.planar.symbols import symbol
 from jaxmbs.viz.style import GROUND_COLOUR, PAPER, colour_of
 
-# Unit of the symbols, divided by the size of the mechanism.
+# Unit of length of the symbols of planar pictures, divided by the size of the mechanism.
 SYMBOL_SIZE = 0.013
 
 
@@ -99,7 +99,7 @@ class Scene:
 
 
 def _poses(mech: Mechanism, q) -> Poses:
-    """Return the poses of all bodies and of the ground in configurations q (F, n)."""
+    """Return the places and the angles of all bodies and of the ground in configurations q (F, n)."""
     kinds = mech.layout.body_types
     q = np.asarray(q, float)
     poses = {}

@@ -10,17 +10,22 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# Layers of shapes: a higher one is drawn over a lower one.
+# Layer of symbols of the ground. Shapes of a higher layer are drawn over those of a lower one.
 GROUND_LAYER = 1
+# Layer of bodies, over the ground.
 BODY_LAYER = 2
+# Layer of curves of points, over bodies.
 CURVE_LAYER = 3
+# Layer of symbols of joints, over curves.
 JOINT_LAYER = 4
+# Layer of symbols of drivers, over joints.
 DRIVER_LAYER = 5
-# Positions of the four corners of a tooth along the pitch circle, divided by the pitch.
+# Positions of the four corners of a gear's tooth along the pitch circle, divided by the pitch.
 TOOTH_PLACES = np.array([-0.32, -0.16, 0.16, 0.32])
-# Heights of these corners over the pitch circle, divided by the height of a tooth.
+# Heights of the four corners of a gear's tooth over the pitch circle, divided by the height of a tooth.
 TOOTH_HEIGHTS = np.array([-1.1, 1.0, 1.0, -1.1])
 
+# Places (F, 2) and angles (F,) of bodies by name, in F configurations.
 Poses = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """Positions (F, 2) of the origin and angles (F,) of each body, in F configurations."""
 
@@ -109,7 +114,7 @@ def place(poses: Poses, body: str, points) -> np.ndarray:
 
 
 def unit(vector) -> np.ndarray:
-    """Return a vector at length 1."""
+    """Return a vector divided by its length, which must not be 0."""
     vector = np.asarray(vector, float)
     return vector / np.linalg.norm(vector)
 

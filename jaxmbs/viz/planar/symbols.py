@@ -31,14 +31,17 @@ from jaxmbs.viz.planar.shapes import (
 )
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PAPER
 
+# Unit vector of the x axis.
 X = np.array([1.0, 0.0])
+# Unit vector of the y axis.
 Y = np.array([0.0, 1.0])
-# Dashes and gaps of pitch circles, divided by the width of the line.
+# Lengths of dashes and gaps of pitch circles, in widths of the line.
 PITCH_DASHES = (5, 2, 1, 2)
 
 
 @attachments.register
 def _(element: planar.AbsoluteDistance, dimension=2):
+    """Return the points of an `AbsoluteDistance`: its centre on the ground, and its point on the body."""
     return [(GROUND, np.asarray(element.centre, float)), (element.body, np.asarray(element.point, float))]
 
 
@@ -191,7 +194,7 @@ def symbol(element: Any, scene: Any) -> list[Shape | Span]:
 
 
 def points_of(element, scene) -> list[Shape | Span]:
-    """Return the points of an element, joined by a dotted line if they are two."""
+    """Return the symbol of an element that has none of its own: its points, joined by a dotted line if they are two."""
     places = attachments(element)
     style = Style(closed=False, edge=INK, width=1.0, dashes=(1, 2), layer=JOINT_LAYER)
     lines = [Span((places[0], places[1]), np.array([[0.0, 0, 0], [1, 0, 0]]), style)] if len(places) == 2 else []
@@ -201,6 +204,7 @@ def points_of(element, scene) -> list[Shape | Span]:
 
 @symbol.register
 def _(element: planar.Revolute, scene):
+    """Return a revolute joint: a pin, with a bearing if it is on the ground; both pins if the joint is open."""
     (i, point_i), (j, point_j) = attachments(element)
     ground = {i: point_i, j: point_j}.get(GROUND)
     moving = (i, point_i) if j == GROUND else (j, point_j)
@@ -212,6 +216,7 @@ def _(element: planar.Revolute, scene):
 
 @symbol.register
 def _(element: planar.Translational, scene):
+    """Return a translational joint: a guide along the axis of one body, and a block on the other."""
     line, block = (
         (body, point, np.asarray(axis, float))
         for (body, point), axis in zip(attachments(element), (element.axis_i, element.axis_j), strict=True)
@@ -225,6 +230,7 @@ def _(element: planar.Translational, scene):
 
 @symbol.register
 def _(element: planar.RevoluteTranslational, scene):
+    """Return a revolute-translational joint: a guide on body i, and a pinned block that moves along it."""
     (i, point_i), follower = attachments(element)
     axis, u = np.asarray(element.axis_i, float), scene.unit
     point = point_i + float(element.offset) * perpendicular(unit(axis))
@@ -238,11 +244,12 @@ def _(element: planar.RevoluteTranslational, scene):
 @symbol.register(planar.Distance)
 @symbol.register(planar.AbsoluteDistance)
 def _(element, scene):
+    """Return a bar between the two points of a distance constraint, with pins at its ends."""
     return [rod(attachments(element), scene, INK), *anchors(element, scene)]
 
 
 def track(element, axis, scene) -> list[Shape | Span]:
-    """Return a pin on a line of the ground."""
+    """Return a pin at an element's point on a line of the ground along `axis`."""
     ((body, point),) = attachments(element)
     middle = scene.world(body, point)[0]
     start, stop = travel((GROUND, middle, axis), (body, point), scene, 6 * scene.unit)
@@ -252,16 +259,18 @@ def track(element, axis, scene) -> list[Shape | Span]:
 
 @symbol.register
 def _(element: planar.AbsoluteX, scene):
+    """Return a pin that moves on a line of the ground along y, as x is held."""
     return track(element, Y, scene)
 
 
 @symbol.register
 def _(element: planar.AbsoluteY, scene):
+    """Return a pin that moves on a line of the ground along x, as y is held."""
     return track(element, X, scene)
 
 
 def contact(gear: tuple, towards, scene) -> float:
-    """Return the angle of a direction in the ground frame, from the x axis of a gear's body in the first configuration."""
+    """Return the angle of `towards` (ground frame) from the x axis of a gear's body in the first configuration."""
     return float(np.arctan2(towards[1], towards[0]) - scene.poses[gear[0]][1][0])
 
 
@@ -273,6 +282,7 @@ def gear_key(gear: tuple) -> tuple:
 
 @symbol.register
 def _(element: planar.Gear, scene):
+    """Return a gear pair: two toothed wheels, one of them inside the other if its radius is negative."""
     places = attachments(element)
     signed = np.array([float(element.radius_i), float(element.radius_j)])
     gears = [(body, centre, abs(radius)) for (body, centre), radius in zip(places, signed, strict=True)]
@@ -298,6 +308,7 @@ def _(element: planar.Gear, scene):
 
 @symbol.register
 def _(element: planar.RackPinion, scene):
+    """Return a rack on body i and its pinion on body j."""
     (i, point_i), (j, point_j) = attachments(element)
     axis, radius = np.asarray(element.axis_i, float), float(element.radius_j)
     e, up = unit(axis), perpendicular(unit(axis)) * np.sign(radius)
@@ -327,6 +338,7 @@ def _(element: planar.RackPinion, scene):
 
 @symbol.register
 def _(element: planar.CamFollower, scene):
+    """Return the outlines of a cam and of the follower that it touches."""
     (i, centre_i), (j, centre_j) = attachments(element)
     return [
         contact_outline(i, centre_i, element.outline_i, scene),
@@ -336,6 +348,7 @@ def _(element: planar.CamFollower, scene):
 
 @symbol.register
 def _(element: planar.CamFlatFollower, scene):
+    """Return the outline of a cam, and the flat face of its follower."""
     (i, centre), (j, point) = attachments(element)
     reach = np.linalg.norm(_profile(element.outline_i), axis=1).max()
     axis = np.asarray(element.axis_j, float)
@@ -347,6 +360,7 @@ def _(element: planar.CamFlatFollower, scene):
 
 @symbol.register
 def _(element: planar.PointFollower, scene):
+    """Return a slot along the outline on body j, and the pin of the follower in it."""
     follower, (j, centre) = attachments(element)
     colour = scene.colours[j]
     slot = centre + _profile(element.outline_j)
@@ -357,7 +371,7 @@ def _(element: planar.PointFollower, scene):
 
 
 def axle(element, scene) -> tuple[str, np.ndarray]:
-    """Return the point (body, point) about which two bodies turn: their revolute joint, else the origin of body j."""
+    """Return the point (body i, point on it) about which two bodies turn: their revolute joint, else body j's origin."""
     for other in scene.mech.constraints.values():
         if type(other) is planar.Revolute and {other.i, other.j} == {element.i, element.j}:
             return next((body, point) for body, point in attachments(other) if body == element.i)
@@ -368,6 +382,7 @@ def axle(element, scene) -> tuple[str, np.ndarray]:
 @symbol.register(planar.RelativeAngleDriver)
 @symbol.register(planar.AbsoluteAngleDriver)
 def _(element, scene):
+    """Return the symbol of a driver of an angle: a curved arrow in the sense of its motion at the first time."""
     body, centre = axle(element, scene)
     start, stop = np.deg2rad([-40, 200]) if sense(element, scene.t) > 0 else np.deg2rad([220, -20])
     return arrow(body, arc(centre, 3.1 * scene.unit, start, stop), scene)
@@ -383,6 +398,7 @@ def push(body: str, point, axis, element, scene) -> list[Shape]:
 
 @symbol.register
 def _(element: planar.TranslationalDriver, scene):
+    """Return the symbol of a `TranslationalDriver`: an arrow along its axis, in the sense of its motion."""
     (i, _), (j, point_j) = attachments(element)
     return push(i, scene.local(i, scene.world(j, point_j))[0], np.asarray(element.axis_i, float), element, scene)
 
@@ -390,17 +406,20 @@ def _(element: planar.TranslationalDriver, scene):
 @symbol.register(planar.AbsoluteXDriver)
 @symbol.register(planar.RelativeXDriver)
 def _(element, scene):
+    """Return the symbol of a driver of x: an arrow along the x axis of the ground, in the sense of its motion."""
     return push(GROUND, scene.world(*attachments(element)[-1])[0], X, element, scene)
 
 
 @symbol.register(planar.AbsoluteYDriver)
 @symbol.register(planar.RelativeYDriver)
 def _(element, scene):
+    """Return the symbol of a driver of y: an arrow along the y axis of the ground, in the sense of its motion."""
     return push(GROUND, scene.world(*attachments(element)[-1])[0], Y, element, scene)
 
 
 @symbol.register
 def _(element: planar.DistanceDriver, scene):
+    """Return the symbol of a `DistanceDriver`: a hydraulic cylinder between two pins."""
     ends = attachments(element)
     cylinder = rod(ends, scene, ACCENT, width=1.0, start=0.12, stop=0.6)
     return [rod(ends, scene, INK, width=0.3), cylinder, *anchors(element, scene)]

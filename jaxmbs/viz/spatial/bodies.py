@@ -7,15 +7,15 @@ import numpy as np
 from jaxmbs.viz.planar.shapes import unit
 from jaxmbs.viz.spatial.meshes import Mesh, ball, box, cylinder, plate, rod
 
-# Radius of bars, in units of the symbols.
+# Radius of the bars by which bodies are drawn, in units of the symbols.
 BAR_RADIUS = 0.8
-# Thickness of plates, in units of the symbols.
+# Thickness of the plates by which bodies are drawn, in units of the symbols.
 PLATE_THICKNESS = 1.1
-# Points nearer to a line than this are in the line, in units of the symbols.
+# A body is drawn as a bar if its points are nearer to a line than this, in units of the symbols.
 MAX_LINE_DISTANCE = 0.6
-# Points nearer to a plane than this are in the plane, in units of the symbols.
+# A body is drawn as a plate if its points are nearer to a plane than this, in units of the symbols.
 MAX_PLANE_DISTANCE = 1.0
-# Length of the pieces of bars, in units of the symbols.
+# Bars are divided into pieces of this length, in units of the symbols, so that matplotlib sorts them by depth.
 PIECE_LENGTH = 6.0
 
 

@@ -38,7 +38,7 @@ class Camera:
 
     @property
     def sense(self) -> int:
-        """+1 if this axis points up, else −1."""
+        """+1 if the coordinate axis number `axis` points up, else −1."""
         return 1 if self.up[self.axis] > 0 else -1
 
     @property

@@ -68,9 +68,9 @@ def wheels(element, poses: Poses) -> tuple[Wheel, Wheel]:
 
 
 def _slope(p, a, q, b, radius: float, other: float) -> float:
-    """Return tan δ of the pitch cone of a gear at p with axis a that meets one at q with axis b.
+    """Return tan δ of the pitch cone, with half angle δ, of a gear at p with axis a that meets a gear at q with axis b.
 
-    It is negative if the apex is behind the gear.
+    Negative if the apex is on the side of −a, 0 for nearly flat cones. `radius` is that of this gear, `other` of the other.
     """
     cosine = float(a @ b)
     # The point on the line p + s a that is nearest to the other axis.

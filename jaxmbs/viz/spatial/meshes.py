@@ -12,12 +12,15 @@ import numpy as np
 from jaxmbs.viz.planar.shapes import plate as rounded_outline
 from jaxmbs.viz.planar.shapes import unit
 
-# Points of a round section.
+# Number of points round the section of cylinders and other round solids.
 ROUND = 16
-# Points of a thin round section.
+# Number of points round the section of thin tubes.
 THIN = 6
+# Unit vector of the x axis.
 X = np.array([1.0, 0.0, 0.0])
+# Unit vector of the y axis.
 Y = np.array([0.0, 1.0, 0.0])
+# Unit vector of the z axis.
 Z = np.array([0.0, 0.0, 1.0])
 
 

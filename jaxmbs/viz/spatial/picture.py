@@ -19,25 +19,25 @@ from jaxmbs.viz.spatial.scene import Scene
 from jaxmbs.viz.spatial.shapes import Solid, Span
 from jaxmbs.viz.style import DOTS_PER_INCH, GRID, GROUND_COLOUR, PAPER
 
-# Brightness of a face turned away from the light.
+# Factor on the colour of faces turned away from the light.
 MIN_BRIGHTNESS = 0.58
-# Brightness of a face turned towards the light.
+# Factor on the colour of faces turned towards the light.
 MAX_BRIGHTNESS = 1.12
 # Shortest side of the box of a scene, divided by its longest side.
 MIN_BOX_SIDE = 0.25
 # Margin of the box round all shapes, in units of the symbols.
 BOX_MARGIN = 2.0
-# Part of new axes that the box fills. The rest is for the numbers at the right and below.
+# Part of new axes that the box of the scene fills. The rest is for the numbers at the right and below.
 FILLED = 0.82
-# Part of the axes of the user that the box fills.
+# Part of the axes given by the user that the box of the scene fills.
 FILLED_OF_GIVEN_AXES = 0.95
 # Shift of new axes to the left and upwards, divided by the size of the picture: the numbers are at the right and below.
 AXES_SHIFT = 0.02
-# Most points of a curve.
+# Curves of points are thinned to at most this many points.
 MAX_CURVE_POINTS = 160
-# Default width of a picture.
+# Default width of a spatial picture in inches.
 WIDTH_INCHES = 6.0
-# Default height of a picture.
+# Default height of a spatial picture in inches.
 HEIGHT_INCHES = 5.0
 
 
@@ -146,6 +146,7 @@ class _Surface(Poly3DCollection):
         self.corners, self.colours = corners, colours
 
     def do_3d_projection(self):
+        """Keep the faces that are turned to the camera, and return matplotlib's depth of the collection."""
         x, y = (
             np.asarray(part).reshape(-1, 4) for part in proj_transform(*self.corners.reshape(-1, 3).T, self.axes.M)[:2]
         )

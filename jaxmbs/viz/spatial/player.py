@@ -22,6 +22,7 @@ class Player(AbstractPlayer):
 
     @property
     def height(self):
+        """Return the height of the picture in pixels."""
         return 0.75 * self.width
 
     def film(self):

@@ -18,7 +18,7 @@ from jaxmbs.viz.spatial.shapes import Poses, Solid, Span, place
 from jaxmbs.viz.spatial.symbols import symbol
 from jaxmbs.viz.style import GROUND_COLOUR, colour_of
 
-# Unit of the symbols, divided by the size of the mechanism.
+# Unit of length of the symbols of spatial pictures, divided by the size of the mechanism.
 SYMBOL_SIZE = 0.015
 
 
@@ -128,7 +128,7 @@ class Scene:
 
 
 def _poses(mech: Mechanism, q) -> Poses:
-    """Return the poses of all bodies and of the ground in configurations q (F, n)."""
+    """Return places and rotation matrices of all bodies and of the ground in configurations q (F, n)."""
     q = np.asarray(q, float)
     poses = {}
     for name in mech.layout.body_types:

@@ -34,16 +34,17 @@ from jaxmbs.viz.spatial.meshes import (
 from jaxmbs.viz.spatial.shapes import Solid, Span
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK
 
+# Surfaces that make up the symbol of an element.
 Shapes = list[Solid | Span]
 # Colour of pins and of rails on the ground.
 STEEL = "#c3c9d2"
 # Colour of stands on the ground.
 STONE = "#a3abb8"
-# Colours of the axes x, y and z.
+# Colours of the arrows along the axes x, y and z.
 AXIS_COLOURS = ("#c8403a", "#3f9a4d", "#3a6fc0")
-# Turns of the coil of a spring.
+# Turns of the coil by which a spring is drawn.
 COIL_TURNS = 9
-# Smallest and largest pitch of a thread in the picture, in units of the symbols.
+# Smallest and largest pitch at which the thread of a screw is drawn, in units of the symbols.
 THREAD_PITCHES = (1.0, 8.0)
 
 
@@ -79,7 +80,7 @@ def feet(element, scene) -> Shapes:
 
 
 def points_of(element, scene) -> Shapes:
-    """Return the points of an element, joined by a thin line if they are two."""
+    """Return the symbol of an element that has none of its own: its points, joined by a thin line if they are two."""
     places = attachments(element, 3)
     dots: Shapes = [Solid(body, ball(0.5 * scene.unit, count=12).at(point), INK) for body, point in places]
     return [*dots, *([line(places, scene)] if len(places) == 2 else [])]
@@ -146,7 +147,7 @@ def carrier(element) -> tuple[tuple, tuple]:
 
 
 def travel(element, scene, margin: float) -> tuple[float, float]:
-    """Return the range of the other body along the rail, as lengths from the rail's point."""
+    """Return the range of the other body along a joint's rail: lengths from the rail's point, with a `margin`."""
     (body, point, axes), (other, follower, _) = carrier(element)
     along = (scene.local(body, scene.world(other, follower)) - point) @ axes[:, 2]
     return float(along.min() - margin), float(along.max() + margin)
@@ -181,6 +182,7 @@ def symbol(element: Any, scene: Any) -> Shapes:
 
 @symbol.register
 def _(element: spatial.Revolute, scene):
+    """Return a revolute joint: a pin on body j in a sleeve, with stands on the ground."""
     u, (body, point, axes) = scene.unit, moving(element)
     pin = Solid(body, cylinder(0.75 * u, 5 * u).at(point, axes), STEEL)
     sleeve = Solid(body, cylinder(1.35 * u, 2.8 * u).at(point, axes), scene.colours[body])
@@ -189,6 +191,7 @@ def _(element: spatial.Revolute, scene):
 
 @symbol.register
 def _(element: spatial.Prismatic, scene):
+    """Return a prismatic joint: a square rail and a block on it."""
     u, (body, point, axes) = scene.unit, carrier(element)[1]
     block = Solid(body, box((3 * u, 3 * u, 4.6 * u)).at(point, axes), colour_of_block(body, scene))
     section = extrusion(np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * 0.75 * u, np.linspace(-0.5, 0.5, 8))
@@ -197,6 +200,7 @@ def _(element: spatial.Prismatic, scene):
 
 @symbol.register
 def _(element: spatial.Cylindrical, scene):
+    """Return a cylindrical joint: a round rail, and a sleeve with two collars on it."""
     u, (body, point, axes) = scene.unit, carrier(element)[1]
     sleeve = Solid(body, cylinder(1.5 * u, 4.6 * u).at(point, axes), colour_of_block(body, scene))
     collars = [
@@ -207,6 +211,7 @@ def _(element: spatial.Cylindrical, scene):
 
 @symbol.register
 def _(element: spatial.Screw, scene):
+    """Return a screw joint: a rail with a thread of its pitch, and a nut on it."""
     u, ((rail, origin, axes), (body, point, other)) = scene.unit, carrier(element)
     start, stop = travel(element, scene, 5 * u)
     start, stop = (start, stop) if rail == GROUND else (min(start, 0.0), max(stop, 0.0))
@@ -223,6 +228,7 @@ def _(element: spatial.Screw, scene):
 
 @symbol.register
 def _(element: spatial.Spherical, scene):
+    """Return a spherical joint: a ball at its point."""
     u, (i, point_i), (body, point) = scene.unit, *attachments(element, 3)
     body, point = (i, point_i) if body == GROUND else (body, point)
     return [*feet(element, scene), Solid(body, ball(1.45 * u).at(point), STEEL), *gap(element, scene)]
@@ -230,6 +236,7 @@ def _(element: spatial.Spherical, scene):
 
 @symbol.register
 def _(element: spatial.Universal, scene):
+    """Return a universal joint: a cross along the axes on both bodies, with a cap of its body's colour at each end."""
     u = scene.unit
     shapes = [*feet(element, scene), *gap(element, scene)]
     for (body, point), axis in zip(attachments(element, 3), (element.axis_i, element.axis_j), strict=True):
@@ -242,6 +249,7 @@ def _(element: spatial.Universal, scene):
 
 @symbol.register
 def _(element: spatial.ConstantVelocity, scene):
+    """Return a constant-velocity joint: a ball on body i in a ring on body j."""
     u = scene.unit
     shapes = [*feet(element, scene), *gap(element, scene)]
     for k, (body, point, axes) in enumerate(joint_frames(element)):
@@ -253,6 +261,7 @@ def _(element: spatial.ConstantVelocity, scene):
 
 @symbol.register
 def _(element: spatial.Planar, scene):
+    """Return a planar joint: a plate on one body as large as the other's range, and a disc on it."""
     u, ((rail, origin, axes), (body, point, other)) = scene.unit, carrier(element)
     places = (scene.local(rail, scene.world(body, point)) - origin) @ axes
     lower, upper = places[:, :2].min(0) - 4 * u, places[:, :2].max(0) + 4 * u
@@ -264,6 +273,7 @@ def _(element: spatial.Planar, scene):
 
 @symbol.register
 def _(element: spatial.Rigid, scene):
+    """Return a rigid joint: a small block at its point."""
     u, (body, point, axes) = scene.unit, moving(element)
     block = Solid(body, box((2.4 * u,) * 3).at(point, axes), STEEL)
     return [*feet(element, scene), block, *gap(element, scene)]
@@ -271,11 +281,13 @@ def _(element: spatial.Rigid, scene):
 
 @symbol.register
 def _(element: spatial.Free, scene):
+    """Return no shapes: a free joint holds nothing."""
     return []
 
 
 @symbol.register
 def _(element: SixComponents, scene):
+    """Return a joint of six components: a ball, and arrows along the axes, thin if free, coloured if driven."""
     u, ((i, origin, axes), (j, point, _)) = scene.unit, joint_frames(element)
     shapes: Shapes = [Solid(j, ball(0.9 * u).at(point), STEEL)]
     # Free components are thin, prescribed ones have the colour of drivers.
@@ -289,6 +301,7 @@ def _(element: SixComponents, scene):
 
 @symbol.register
 def _(element: spatial.Distance, scene):
+    """Return a distance constraint: a bar between two balls."""
     places = attachments(element, 3)
     body_ends = [Solid(body, ball(0.95 * scene.unit).at(point), STEEL) for body, point in places]
     start, end = places
@@ -297,6 +310,7 @@ def _(element: spatial.Distance, scene):
 
 @symbol.register
 def _(element: spatial.Gear, scene):
+    """Return a gear pair: two toothed wheels that mesh, one of them inside the other if its radius is negative."""
     pair = wheels(element, scene.poses)
     signs = [1 if wheel.radius > 0 else -1 for wheel in pair]
     marks = [float(angle) for angle in element.marks]
@@ -320,11 +334,13 @@ def _(element: spatial.Gear, scene):
 
 @attachments.register
 def _(element: spatial.RevoluteDriver, dimension=3):
+    """Return no points: a `RevoluteDriver` has none of its own."""
     return []
 
 
 @symbol.register
 def _(element: spatial.RevoluteDriver, scene):
+    """Return the symbol of a `RevoluteDriver`: a curved arrow about its axis in the sense of its motion."""
     u, axes = scene.unit, np.asarray(element.axes_i, float)
     body, centre = hub(element, scene)
     start, stop = np.deg2rad([-40, 210]) if sense(element, scene.t) > 0 else np.deg2rad([220, -30])
@@ -335,6 +351,7 @@ def _(element: spatial.RevoluteDriver, scene):
 
 @symbol.register
 def _(element: spatial.TranslationalDriver, scene):
+    """Return the symbol of a `TranslationalDriver`: an arrow along its axis in the sense of its motion."""
     u, ((i, _, axes), (j, point, _)) = scene.unit, joint_frames(element)
     middle = scene.local(i, scene.world(j, point))[0] + 3 * u * axes[:, 0]
     reach = sense(element, scene.t) * 2.5 * u * axes[:, 2]
@@ -343,6 +360,7 @@ def _(element: spatial.TranslationalDriver, scene):
 
 @symbol.register
 def _(element: spatial.DistanceDriver, scene):
+    """Return the symbol of a `DistanceDriver`: a hydraulic cylinder between its points."""
     start, end = places = attachments(element, 3)
     u = scene.unit
     pistons: Shapes = [
@@ -355,6 +373,7 @@ def _(element: spatial.DistanceDriver, scene):
 
 @symbol.register
 def _(element: forces.AbstractSpringDamper, scene):
+    """Return the symbol of a spring-damper: a coil if it has a stiffness or a force, a cylinder if it has a damper."""
     start, end = places = attachments(element, 3)
     u, parts = scene.unit, []
     if element.stiffness is not None or element.force is not None:
@@ -373,6 +392,7 @@ def _(element: forces.AbstractSpringDamper, scene):
 
 @symbol.register
 def _(element: forces.AbstractTorsionSpring, scene):
+    """Return the symbol of a torsion spring: a coil about its axis."""
     u, (body, centre) = scene.unit, hub(element, scene)
     axes = np.eye(3) if element.axis_i is None else frame(np.asarray(element.axis_i, float))
     coil = helix(1.75 * u, 3.5, 2.6 * u) - [0, 0, 1.3 * u]

@@ -16,20 +16,20 @@ from jaxmbs.io.models.model import LENGTH_UNITS, Model, ModelError
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.layout import unknown
 
-# Name of the format in a file.
+# Name of the format, the value of "format" in a model file.
 FORMAT = "jaxmbs"
-# Version of the format.
+# Version of the format of model files; the reader refuses others.
 VERSION = 1
-# Keys of a file.
+# Keys at the top of a model file, in the order in which they are written.
 KEYS = (
     "format", "version", "name", "description", "units", "space", "bodies", "constraints", "drivers", "forces",
     "guess", "velocities", "limits",
 )  # fmt: skip
-# Kinds of elements, by key.
+# Kind of the elements under each of these keys; the schema and the reader look up classes by kind.
 GROUPS = {"constraints": "constraint", "drivers": "constraint", "forces": "force"}
-# Most digits of an integer: integers with more may be too large for a float.
+# Integers of a model file with more digits are refused: they may be too large for a float.
 MAX_DIGITS = 300
-# Most letters of a list or an object that is written on one line.
+# Lists and objects of at most this many letters are written on one line, longer ones over several lines.
 MAX_LINE_LETTERS = 100
 
 

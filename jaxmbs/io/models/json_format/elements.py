@@ -87,7 +87,7 @@ class Scope:
         return state if issubclass(owner, AbstractForce) else [time]
 
     def result(self, owner: type, name: str) -> tuple[int, ...] | None:
-        """Return the shape of the result of such a function, or None if it may have any shape."""
+        """Return the shape of the result of a function that is the argument `name`, None if it may have any."""
         if name in forces.laws_of(owner):
             return ()
         if issubclass(owner, forces.UserForce):

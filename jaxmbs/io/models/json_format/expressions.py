@@ -21,27 +21,28 @@ from jaxmbs.programs import OPERATIONS, Node, ProgramError, scalar_nodes
 
 # Functions with more operations are refused: they are unrolled loops or large tables.
 MAX_EXPRESSION_OPERATIONS = 20_000
-# Number of random points at which an expression is compared with its function.
+# Number of random points at which an expression that is to be written is compared with its function.
 COMPARED_POINTS = 3
-# Relative tolerance of this comparison.
+# Largest difference of an expression from its function at these points, relative to the values; beyond it writing
+# fails.
 TOLERANCE = 1e-4
-# Operations on two values.
+# Operations of expressions on two values.
 BINARY = (
     "add", "sub", "mul", "div", "rem", "min", "max", "pow", "atan2",
     "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor",
 )  # fmt: skip
-# Operations on one value.
+# Operations of expressions on one value.
 UNARY = (
     "neg", "abs", "sign", "floor", "ceil", "round", "trunc", "sqrt", "cbrt", "exp", "expm1", "log", "log1p", "not",
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
 )  # fmt: skip
 # Values that JSON has no numbers for.
 WORDS = {"true": True, "false": False, "infinity": np.inf, "nan": np.nan}
-# Number of values that each operation takes.
+# Number of values that each operation of an expression takes.
 ARITY = dict.fromkeys(BINARY, 2) | dict.fromkeys(UNARY, 1) | {"select": 3} | dict.fromkeys(WORDS, 0)
-# Operations whose values are truth values.
+# Operations of expressions whose values are truth values.
 TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "true", "false")
-# Functions that compute the operations.
+# JAX function that computes each operation of an expression.
 COMPUTE: dict[str, Callable] = {
     **{op: OPERATIONS[op].xla for op in (*BINARY, *UNARY)},
     "select": lambda condition, yes, no: jnp.where(condition, yes, no),

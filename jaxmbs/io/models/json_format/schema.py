@@ -11,9 +11,11 @@ from jaxmbs.io.models.json_format.elements import SPACES, arguments_of, is_switc
 from jaxmbs.io.models.json_format.expressions import ARITY
 from jaxmbs.io.models.model import LENGTH_UNITS
 
-# Schemas of a number, of a list of numbers, and of either.
+# JSON schema of a number.
 NUMBER: dict[str, Any] = {"type": "number"}
+# JSON schema of a list of numbers.
 NUMBERS: dict[str, Any] = {"type": "array", "items": NUMBER}
+# JSON schema of a number or a list of numbers.
 ROW: dict[str, Any] = {"anyOf": [NUMBER, NUMBERS]}
 
 
@@ -81,6 +83,7 @@ def _document(space: str) -> dict:
     """Return the schema of a planar or a spatial model."""
 
     def group(kind: str) -> dict[str, Any]:
+        """Return the schema of a group of elements of a kind: an object with one element per name."""
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} {kind}"}}
 
     own = {"bodies": group("body") | {"minProperties": 1}}
@@ -109,7 +112,7 @@ def _element(name: str, element_class: type, kind: str, space: str) -> dict:
 
 
 def _has_default(field) -> bool:
-    """Return True if a field, or None, has a default value."""
+    """Return True if a dataclass field has a default value; False for None in place of a field."""
     return field is not None and field.default is not dataclasses.MISSING
 
 

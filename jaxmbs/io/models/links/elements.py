@@ -16,7 +16,7 @@ from jaxmbs.io.models.links.joints import drag_of, joint_of, springs_of, stop_of
 from jaxmbs.io.models.links.tree import HINGE, SLIDE, Link, LinkFrame, merge_massless
 from jaxmbs.io.models.model import ModelError
 
-# Ranges of this angle or more have no stops, in radians.
+# Hinges with a range of at least this many radians get no stops.
 FULL_TURN = 2 * np.pi - 1e-6
 
 

@@ -27,7 +27,8 @@ from jaxmbs.io.models.links.tree import (
 )
 from jaxmbs.io.models.model import ModelError
 
-# Rate below which dry friction is less than its full value, in rad or units of length per time.
+# Rate at which dry friction read from a file reaches its full value, in rad or units of length per time; below it
+# friction grows from 0.
 FRICTION_RATE = 1e-2
 
 
@@ -76,7 +77,7 @@ def _refuse(link: Link, motions: str) -> NoReturn:
 
 
 def _check_independent(link, slides, turns) -> None:
-    """Raise `ModelError` unless the axes of the slides are independent and those of the hinges perpendicular in turn."""
+    """Raise `ModelError` unless the axes of the slides are independent and each hinge perpendicular to the next."""
     if slides and np.linalg.matrix_rank(np.array([s.axis for s in slides]), EXACT) < len(slides):
         _refuse(link, "slides that depend on each other")
     if len(turns) > 1:

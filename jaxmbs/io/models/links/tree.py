@@ -15,16 +15,21 @@ import numpy as np
 from jaxmbs.element import GROUND
 from jaxmbs.io.models.model import ModelError
 
-# Kinds of primitive joints.
+# Kind of a primitive joint that turns about one axis.
 HINGE = "hinge"
+# Kind of a primitive joint that moves along one axis.
 SLIDE = "slide"
+# Kind of a primitive joint that turns about a point.
 BALL = "ball"
+# Kind of a primitive joint that leaves all six motions free.
 FREE = "free"
-# Tolerance of unit vectors that are parallel or perpendicular, and of lines that meet.
+# Unit vectors count as parallel or perpendicular if their product misses its value by less than this, and axes as
+# meeting if their distance in units of length is less.
 EXACT = 1e-9
 
-# Shapes (3,) and (3, 3); fields of elements make JAX arrays of them.
+# Array of shape (3,); typed as `Any` because fields of elements turn it into an array of JAX.
 Vector = Any
+# Array of shape (3, 3); typed as `Any` because fields of elements turn it into an array of JAX.
 Matrix = Any
 
 
@@ -39,7 +44,7 @@ class Softness(NamedTuple):
     damping: float = 100.0
 
 
-# Softness of stops in formats without one.
+# Stiffness and damping of stops read from formats that give none.
 DEFAULT_SOFTNESS = Softness()
 
 
@@ -124,7 +129,7 @@ class LinkFrame:
 
 
 def unit(v) -> Vector:
-    """Return a vector at length 1."""
+    """Return a vector divided by its length."""
     return v / np.linalg.norm(v)
 
 

@@ -12,18 +12,19 @@ from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.tree import HINGE, SLIDE
 from jaxmbs.io.models.model import ModelError
 
-# Hint at the end of messages.
+# Hint at the end of messages that refuse an actuator of MJCF.
 LEAVE_OUT = "; leave it out with ignore=('actuator',)"
-# Kinds of transmissions, gains, biases and dynamics that an `Actuator` has.
+# Kinds of transmission, gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of
+# `MjModel`.
 KNOWN = {
     "trntype": ("JOINT", "JOINTINPARENT"),
     "gaintype": ("FIXED", "AFFINE"),
     "biastype": ("NONE", "AFFINE"),
     "dyntype": ("NONE", "INTEGRATOR", "FILTER", "FILTEREXACT"),
 }
-# Names of these kinds in the enumerations of MuJoCo.
+# For each field in `KNOWN`, the middle of the name of its enumeration in MuJoCo: "Trn" for `mjtTrn`.
 KINDS = {"trntype": "Trn", "gaintype": "Gain", "biastype": "Bias", "dyntype": "Dyn"}
-# Other properties of actuators in MuJoCo 4, which an `Actuator` does not have.
+# Fields of `MjModel` for properties of actuators that the force `Actuator` lacks; values that are not zero are refused.
 UNSUPPORTED = ("actuator_armature", "actuator_damping", "actuator_dampingpoly", "actuator_delay")
 
 

@@ -10,27 +10,28 @@ from xml.etree import ElementTree
 
 from jaxmbs.io.models.model import ModelError
 
-# Most bytes of all files together.
+# An MJCF model is refused if all its files together have more bytes.
 MAX_TOTAL_BYTES = 256 * 2**20
-# Most files.
+# An MJCF model is refused if it refers to more files.
 MAX_FILES = 1000
-# Most copies that `replicate`, `composite` and `flexcomp` may make, and most numbers of the user.
+# An MJCF model is refused if `replicate`, `composite` and `flexcomp` would make more copies, or if a size of user data or
+# a parameter of a mesh is larger.
 MAX_COPIES = 10_000
-# Most elements of a height field or a texture.
+# An MJCF model is refused if a height field or a texture has more elements.
 MAX_ELEMENTS = 2**24
-# Largest absolute value of a number: MuJoCo may hang on larger ones.
+# An MJCF model is refused if a number has a larger absolute value: MuJoCo may hang on it.
 MAX_NUMBER = 1e100
-# Root tags of a file.
+# Tags that the root of an MJCF file may have.
 ROOTS = ("mujoco", "mujocoinclude")
-# Attributes with names, which may look like numbers.
+# Attributes of MJCF whose words are names, so they are not checked as numbers.
 NAMES = {
     "name", "class", "childclass", "joint", "body", "site", "geom", "mesh", "material", "texture", "tendon", "actuator",
     "file", "model", "target", "key", "prefix", "body1", "body2", "joint1", "joint2", "geom1", "geom2", "site1", "site2",
     "tendon1", "tendon2",
 }  # fmt: skip
-# Attributes with folders.
+# Attributes of MJCF that name folders in which MuJoCo looks for files.
 FOLDERS = ("meshdir", "texturedir", "assetdir")
-# Tags whose files are models.
+# Tags of MJCF whose files are MJCF too, and are checked like the first file.
 MODELS = ("include", "model")
 
 
@@ -93,7 +94,7 @@ def _size(file: Path) -> int:
 
 
 def _check_total(total: int, count: int) -> None:
-    """Raise `ModelError` for too many bytes or files."""
+    """Raise `ModelError` if the files of a model have too many bytes in total, or are too many."""
     if total > MAX_TOTAL_BYTES or count > MAX_FILES:
         raise ModelError(
             f"has more than {MAX_TOTAL_BYTES} bytes or {MAX_FILES} files, counting those that it refers to"
@@ -154,7 +155,7 @@ def _check_sizes(root) -> int:
     """Return the most copies that the macros of a file make; raise `ModelError` for sizes that are too large."""
 
     def numbers(element, attribute) -> list[float]:
-        """Return an attribute as numbers, NaN as infinity."""
+        """Return an attribute of an element as numbers, with ∞ for those that are not finite."""
         try:
             found = [float(x) for x in element.get(attribute, "").split()]
         except ValueError:

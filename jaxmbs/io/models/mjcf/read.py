@@ -19,7 +19,7 @@ from jaxmbs.io.models.mjcf.files import check_files
 from jaxmbs.io.models.mjcf.unsupported import IGNORABLE, check_contacts, check_ignore, check_model
 from jaxmbs.io.models.model import Model, ModelError
 
-# Kinds of joints in the order of mjtJoint.
+# Kind of primitive joint for each value of MuJoCo's enumeration `mjtJoint`.
 KINDS = (FREE, BALL, SLIDE, HINGE)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxmbs.io.models.model import ModelError
 
-# Tags and attributes of MJCF that may be left out.
+# Tags and attributes of MJCF that `ignore` of `load` may name, to be left out.
 IGNORABLE = (
     "actuator",
     "armature",
@@ -61,7 +61,7 @@ def _unsupported_features(mujoco, m) -> Iterator[tuple[str, str]]:
 
 
 def _unsupported_of_joints(mujoco, m) -> Iterator[tuple[str, str]]:
-    """Yield the tag and a description of each such feature of a joint."""
+    """Yield the tag and a description of each feature of joints in MuJoCo that no mechanism has."""
     flags = mujoco.mjtDisableBit
     disabled = lambda flag: bool(m.opt.disableflags & flag)
     joint = lambda k: _description(m.joint(int(k)).name, "joint", k)
@@ -78,7 +78,7 @@ def _unsupported_of_joints(mujoco, m) -> Iterator[tuple[str, str]]:
 
 
 def _rows(values) -> list[int]:
-    """Return the indices of rows that are not zero."""
+    """Return the indices of the rows of an array with an entry other than zero."""
     return [k for k, row in enumerate(values) if np.any(row)]
 
 

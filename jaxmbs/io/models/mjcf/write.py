@@ -23,15 +23,17 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.system.equations import constraints
 from jaxmbs.system.topology import ROOT, spanning_tree
 
-# Softness of equalities: as stiff as steps of 1 ms allow. Loops close to about 1 µm.
+# Attributes of the equalities that close loops, as stiff as steps of 1 ms allow: loops stay closed to about 1 µm.
 STIFF_EQUALITY = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
-# Smallest mass and moment of inertia of MuJoCo, its mjMINVAL.
+# Moving bodies whose mass or a moment of inertia is not above this are refused, as by MuJoCo (its mjMINVAL).
 MIN_VALUE = 1e-15
-# A guess with residuals below this is not assembled again, in units of length and radians.
+# Largest residual of the constraints, in units of length and radians, at which a guess is written as it is; beyond it
+# the guess is assembled first.
 MAX_CLOSED_RESIDUAL = 1e-12
 # Written in place of an infinite end of a range, in radians or units of length.
 NO_LIMIT = 1e6
-# Axes coincide if the cosine of their angle differs from 1 by less than this.
+# Two axes count as parallel if the absolute cosine of their angle differs from 1 by less than this, two points as one if
+# no coordinate differs by more.
 ALIGNED = 1e-9
 
 
@@ -211,17 +213,20 @@ def _add_force(force, document: Document, owner: str, name: str) -> None:
 
 @_add_force.register
 def _(force: forces.Gravity, document, owner, name):
+    """Add a `Gravity` to the gravity of the document."""
     before = np.array(document.option.get("gravity", "").split(), float)
     document.option.set("gravity", numbers(before + in_space(force.acceleration)))
 
 
 @_add_force.register
 def _(force: forces.JointInertia, document, owner, name):
+    """Write a `JointInertia` as the attribute `armature` of its joint."""
     _add_drag(document, force, owner, "armature", force.inertia)
 
 
 @_add_force.register
 def _(force: forces.JointFriction, document, owner, name):
+    """Write a `JointFriction` as `frictionloss` of its joint; refuse one that depends on the load or the speed."""
     static, dynamic, preload = force.static, float(force.dynamic), force.preload
     if preload is None or float(force.viscous) or (static is not None and float(static) != dynamic):
         raise ModelError(f"{owner}: MJCF has friction of a given force or torque only")
@@ -237,6 +242,7 @@ def _add_drag(document: Document, force, owner: str, tag: str, value) -> None:
 
 @_add_force.register
 def _(force: forces.JointStop, document, owner, name):
+    """Write a `JointStop` as the range and the softness of the limits of its joint; refuse stops that are not linear."""
     written = document.single(force.joint, owner)
     if float(force.exponent) != 1 or float(force.damping):
         raise ModelError(f"{owner}: MJCF has stops of the exponent 1 and with a viscous damping only")
@@ -249,6 +255,7 @@ def _(force: forces.JointStop, document, owner, name):
 
 @_add_force.register
 def _(force: forces.Actuator, document, owner, name):
+    """Write an `Actuator` as an actuator `general` with an affine gain and bias; refuse controls that are functions."""
     written = document.single(force.joint, owner)
     if callable(force.control):
         raise ModelError(f"{owner}: a control that is a function or a motion cannot be represented")
@@ -270,6 +277,7 @@ def _(force: forces.Actuator, document, owner, name):
 
 @_add_force.register
 def _(force: forces.AbstractSpringDamper, document, owner, name):
+    """Write a spring-damper between two points as a spatial tendon between two sites."""
     _refuse_functions(force, owner)
     given: Any = {
         key: number(getattr(force, key)) for key in ("stiffness", "damping") if getattr(force, key) is not None
@@ -284,6 +292,7 @@ def _(force: forces.AbstractSpringDamper, document, owner, name):
 
 @_add_force.register
 def _(force: forces.AbstractTorsionSpring, document, owner, name):
+    """Write a torsion spring as spring and damper of the hinge along its axis."""
     _refuse_functions(force, owner)
     poses = document.model.poses(document.start)
     if document.model.bodies[force.i if force.i != GROUND else force.j].dimension == 2:
@@ -301,6 +310,7 @@ def _(force: forces.AbstractTorsionSpring, document, owner, name):
 
 @_add_force.register
 def _(force: forces.AxialSpring, document, owner, name):
+    """Write an `AxialSpring` as spring and damper of the slide along its axis."""
     _refuse_functions(force, owner)
     axis = np.asarray(document.model.poses(document.start)[force.i].axis(force.axis_i))
     ends = [
