@@ -156,7 +156,7 @@ def _gap(q, designs):
 
 
 def checks(setting, pool):
-    """Start a process with `check` for each kind; return futures of results or errors."""
+    """Run `check` for each kind in its own process; return a future of its result or error for each kind."""
 
     def run(kind):
         """Return the dict that `check` returns in its own process, or one with the text of its error."""

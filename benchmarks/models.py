@@ -356,7 +356,7 @@ def rod(length):
 
 
 def weight():
-    """Return gravity along −y."""
+    """Return the forces of a model: gravity along −y."""
     return {"gravity": mbs.Gravity((0.0, -GRAVITY))}
 
 

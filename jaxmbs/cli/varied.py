@@ -12,8 +12,8 @@ import numpy as np
 
 # Groups of elements in which a path to a number of a model may begin.
 GROUPS = ("bodies", "constraints", "drivers", "forces")
-# Help text on the ranges that `--vary` and similar options take after the path to a number.
-SPECS = "A:B (uniform), log:A:B, normal:MEAN,DEVIATION, A:B:N (N values of a grid), or A,B,C"
+# Forms of the text after the path to a number in `--vary` and similar options, for error messages.
+VALUE_FORMS = "A:B (uniform), log:A:B, normal:MEAN,DEVIATION, A:B:N (N values of a grid), or A,B,C"
 
 # Path to a number: fields of objects by name, items of tuples and arrays by index.
 Steps = tuple[str | int, ...]
@@ -145,7 +145,7 @@ def distribution_of(text: str, grid: bool) -> Any:
             return values if grid else Choice(values)
         case "", True, [_, *_]:
             return numbers if grid else Choice(numbers)
-    grids = "A:B:N or A,B,C, for a grid" if grid else SPECS
+    grids = "A:B:N or A,B,C, for a grid" if grid else VALUE_FORMS
     raise ValueError(f"cannot read {text!r}: give {grids}")
 
 

@@ -20,7 +20,7 @@ from jaxmbs.identification.shooting import (
 from jaxmbs.numerics.results import Status
 from jaxmbs.search import Residuals, gauss_newton
 
-# Number of steps that fit the initial state of a segment to its signals, for the reference states.
+# Number of Gauss–Newton steps that fit the initial state of a segment to its signals, for the reference states.
 TRACKING_STEPS = 12
 # Weight that holds the initial state of a segment, while it is fitted, to the end of the segment before; in units of
 # the signals' deviations.

@@ -151,7 +151,7 @@ class Frames(SpatialConstraint):
         )
 
     def components(self, i, force, torque):
-        """Return force and torque, given in the ground frame, in the joint's frame on body i."""
+        """Return one vector (6,): force and torque, from the ground frame to the joint's frame on body i."""
         axes = self.axes_i
         return jnp.concatenate([axes.T @ i.components(force), axes.T @ i.components(torque)])
 

@@ -158,7 +158,7 @@ class Bend(SpatialTurning):
         return rotation.gamma(self.across @ rho) @ self.across
 
     def coordinates_of(self, p):
-        """Return the two components of the Euler vector of Euler parameters p; the third one is left out."""
+        """Return the components, along the two axes `across`, of the Euler vector of p; the one along the third axis is left out."""
         return self.across.T @ rotation.log(p)
 
 

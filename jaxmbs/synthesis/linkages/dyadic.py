@@ -102,7 +102,7 @@ class AbstractDyadic(Linkage):
                 yield name if without_number else f"{name}{k + 1}", k, at, kind_of_number
 
     def six_numbers(self, b: dict) -> list[list[Any]]:
-        """Return the six numbers of each dyad of a design."""
+        """Return the six numbers of each dyad of a design (`linkages.dyads`); lengths are plain here, not logarithms."""
         numbers: list[list[Any]] = [[jnp.zeros_like(jnp.asarray(b["angle"]))] * 6 for _ in self.dyads]
         for name, k, at, _ in self.dyad_entries():
             x = jnp.reshape(jnp.asarray(b[name]), -1)
