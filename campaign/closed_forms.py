@@ -49,7 +49,7 @@ class ClosedForm(Oracle):
 
     @abc.abstractmethod
     def margin(self, b, low, high):
-        """Return the margin of assembly (count, times) over angles from `low` to `high`, and the bound on its rounding.
+        """Return the margin of assembly (count, times) over angles from `low` to `high`, and its rounding bound.
 
         The margin is positive if the mechanism can be closed at all angles of [low, high], and negative if not; it is
         relative to the size of the design squared.

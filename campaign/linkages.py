@@ -55,7 +55,7 @@ class FourBar(ClosedForm):
         return jnp.concatenate([_pose(*bar) for bar in bars])
 
     def margin(self, b, low, high):
-        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and the bound on its rounding."""
+        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and its rounding bound."""
         a, rod, c, d = (b[name][:, None] for name in ("crank", "coupler", "rocker", "ground"))
         smallest, largest = extremes_of_cosine(low, high)
         closest, widest = (a**2 + d**2 - 2 * a * d * x for x in (largest, smallest))
@@ -90,7 +90,7 @@ class SliderCrank(ClosedForm):
         )
 
     def margin(self, b, low, high):
-        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and the bound on its rounding."""
+        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and its rounding bound."""
         smallest, largest = extremes_of_cosine(low - np.pi / 2, high - np.pi / 2)
         ends = [b["offset"][:, None] - b["crank"][:, None] * x for x in (smallest, largest)]
         farthest = np.maximum(*map(np.abs, ends))
@@ -134,7 +134,7 @@ class InvertedSliderCrank(ClosedForm):
         return jnp.concatenate([_pose(0 * c, angle), _pose(c, turned)])
 
     def margin(self, b, low, high):
-        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and the bound on its rounding."""
+        """Return the margin of assembly between angles `low` and `high`, in sizes squared, and its rounding bound."""
         _, largest = extremes_of_cosine(low, high)
         a, d, e = (b[name][:, None] for name in ("crank", "ground", "offset"))
         return (a**2 + d**2 - 2 * a * d * largest - e**2) / self.size(b)[:, None] ** 2, MARGIN_TOLERANCE
@@ -259,7 +259,7 @@ class SpatialFourBar(ClosedForm):
         return "crank", "rocker"
 
     def margin(self, b, low, high):
-        """Return the least A² + B² − K² between angles `low` and `high` in units of the size, and the bound on its rounding."""
+        """Return the least A² + B² − K² between angles `low` and `high` in units of the size, and its rounding bound."""
         ends = np.where(low[:, -1:] < low[:, :1], low, high)
         fine = np.linspace(ends[:, 0], ends[:, -1], (ends.shape[1] - 1) * SUBDIVISIONS + 1, axis=1)
         x, y, k = (np.asarray(part) for part in _equations(self, b, fine))

@@ -95,7 +95,7 @@ class HingedFourBar(Ring):
         return crank, coupler - crank, rocker + jnp.pi - coupler
 
     def margin(self, b, low, high):
-        """Return the margin of assembly of the planar four-bar, and the bound on its rounding."""
+        """Return the margin of assembly of the planar four-bar, and its rounding bound."""
         return self.plane.margin(b, low, high)
 
 

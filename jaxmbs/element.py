@@ -244,7 +244,7 @@ class AbstractConstraint(Structured):
         return jax.tree.unflatten(tree, [rest.pop(0) if _is_motion(x) else x for x in leaves])
 
     def check_at(self, times: Float[np.ndarray, " T"]) -> None:
-        """Raise `ValueError` with the reason if a motion asks for something impossible at one of these times; by default none does."""
+        """Raise `ValueError` with the reason if a motion is impossible at one of these times; by default none is."""
 
     def check(self) -> None:
         """Raise `ValueError` with the reason if the element cannot be used, as for wrong shapes or numbers not finite."""

@@ -158,7 +158,7 @@ class Bend(SpatialTurning):
         return rotation.gamma(self.across @ rho) @ self.across
 
     def coordinates_of(self, p):
-        """Return the components, along the two axes `across`, of the Euler vector of p; the one along the third axis is left out."""
+        """Return the components of the Euler vector of p along the two axes `across`, without the third one."""
         return self.across.T @ rotation.log(p)
 
 

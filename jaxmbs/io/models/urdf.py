@@ -84,7 +84,7 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
 
 
 def _check_tags(root: Element, ignore) -> None:
-    """Raise `ModelError` for unknown tags of the robot, its links and joints that are not in `ignore`; warn of collisions."""
+    """Raise `ModelError` for unknown tags of the robot, its links and joints, unless in `ignore`; warn of collisions."""
     collision = None
     for parent in (root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")):
         of = "" if parent is root else f" of {parent.tag} {parent.get('name', '')!r}"
