@@ -101,15 +101,15 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
 
 
 @eqx.filter_jit
-def _jacobian_and_gaps(mech, q, t):
-    """Return Φ_q (rows, m) and Φ (rows,)."""
-    return constraint_jacobian(mech, q, t), constraints(mech, q, t)
+def _jacobian_gaps_and_size(mech, q, t):
+    """Return Φ_q (rows, m), Φ (rows,), and the size of the mechanism."""
+    return constraint_jacobian(mech, q, t), constraints(mech, q, t), mech.size(q)
 
 
 def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
     """Return the `Diagnosis` of exactly this configuration, with no tangents."""
     layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
-    matrix, value = (np.asarray(x, float) for x in _jacobian_and_gaps(mech, q, t))
+    matrix, value, size = (np.asarray(x, float) for x in _jacobian_gaps_and_size(mech, q, t))
     bad = dict.fromkeys(layout.row_owners[k] for k in np.flatnonzero(~np.isfinite(np.c_[matrix, value]).all(axis=1)))
     if bad:
         raise ValueError(f"not finite: {', '.join(map(repr, bad))}")
@@ -132,14 +132,13 @@ def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
         singular_values=singular_values,
         redundant=redundant,
         consistent=_is_consistent(rows, gaps, small),
-        misfits=_misfits(mech, q, value),
+        misfits=_misfits(mech, value, gap_limit(q.dtype, 0.0) * float(size)),
         tangents=np.zeros((0, layout.m)),
     )
 
 
-def _misfits(mech: Mechanism, q, value: np.ndarray) -> dict[str, float]:
-    """Return the largest |Φ_k| of each constraint and driver whose gap is more than rounding, the largest first."""
-    rounding = gap_limit(q.dtype, 0.0) * float(mech.size(q))
+def _misfits(mech: Mechanism, value: np.ndarray, rounding: float) -> dict[str, float]:
+    """Return the largest |Φ_k| of each constraint and driver whose gap is more than `rounding`, the largest first."""
     gaps = {name: float(np.max(np.abs(value[rows]), initial=0)) for name, rows in mech.layout.row_slices.items()}
     return {name: gap for name, gap in sorted(gaps.items(), key=lambda item: -item[1]) if gap > rounding}
 
@@ -178,7 +177,7 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
     Raises:
         ValueError: with a text about the fault.
     """
-    status = np.asarray(motion.status)
+    status, q, t = (np.asarray(x) for x in (motion.status, motion.q, motion.t))
     if status[0] == Status.NON_FINITE:
         return
     reached = np.flatnonzero((status == Status.CONVERGED) | (status == Status.SINGULAR))
@@ -187,23 +186,23 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
     faults = []
     if len(reached) == 0:
         # Even a configuration that is not assembled shows drivers that contradict each other.
-        reports = (report for report in _reports(mech, motion.q[0], motion.t[0], tolerance) if report.dof > spins)
+        reports = (report for report in _reports(mech, q[0], t[0], tolerance) if report.dof > spins)
         faults = [report for report in reports if report.dof - spins < mech.layout.driver_rows][:1]
     elif len(reached) == 1:
-        for report in _reports(mech, motion.q[reached[0]], motion.t[reached[0]], tolerance):
+        for report in _reports(mech, q[reached[0]], t[reached[0]], tolerance):
             if is_determined(report):
                 return
             faults.append(report._replace(consistent=True))
     else:
         for k in dict.fromkeys(reached[np.linspace(0, len(reached) - 1, 3).astype(int)].tolist()):
-            report = _diagnose(mech, motion.q[k], motion.t[k], tolerance)
+            report = _diagnose(mech, q[k], t[k], tolerance)
             if is_determined(report):
                 return
             faults.append(report)
     if faults:
         report = min(faults, key=lambda r: r.free)
         at = reached[0] if len(reached) else 0
-        fault = _fault(mech, report._replace(free=report.free - spins), motion.q[at], motion.t[at])
+        fault = _fault(mech, report._replace(free=report.free - spins), q[at], t[at])
         raise ValueError(f"the drivers do not determine the motion: {fault}")
 
 
@@ -249,7 +248,7 @@ def _reports(mech: Mechanism, q, t, tolerance: float) -> Iterator[Diagnosis]:
 def _kinematic_rows(mech: Mechanism, q, t) -> tuple[np.ndarray, ...]:
     """Return Φ_q and Φ without drivers, rows and coordinates scaled, and the units of the coordinates (m,)."""
     layout = mech.layout
-    matrix, value = (x[: layout.kinematic_rows] for x in _jacobian_and_gaps(mech, q, t))
+    matrix, value = (x[: layout.kinematic_rows] for x in _jacobian_gaps_and_size(mech, q, t)[:2])
     units = Units(layout.angular, unit_of_length(matrix, layout.extent(q), layout.angular))
     rows, unit = np.asarray(units.rows(matrix)), np.asarray(units.vector)
     return np.asarray(matrix) * unit / rows[:, None], np.asarray(value) / rows, unit
