@@ -152,6 +152,11 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
         'slot = mbs.Mechanism({"a": planar.Body()}, {"slot": CircularSlot("ground", "a", (0, 0), (0, 0), radius=2)})\n'
         'assert mbs.constraints(slot, {"a": (3, 4, 0)}) == 10.5',
     ),
+    "extending/force.md": (
+        "",
+        'found = mbs.generalized_force(mech, {"a": (0, 0, 0)}, jnp.array([1.0, 0.0, 0.0]))\n'
+        "assert jnp.allclose(found, jnp.array([-4.0, 0, 0]), atol=1e-5)",
+    ),
     "extending/verification_case.md": ("", ""),
     "dynamics.md": (
         FOUR_BAR + "bodies, constraints, drivers, driven = mech.bodies, mech.constraints, {}, mech",
