@@ -65,12 +65,11 @@ def pytest_itemcollected(item):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Keep one share of the files, where JAXMBS_TEST_SHARE is k/n: every n-th file, beginning with number k."""
+    """Keep one share of the tests, if JAXMBS_TEST_SHARE is k/n: every n-th one, beginning with number k."""
     share, shares = map(int, os.environ.get("JAXMBS_TEST_SHARE", "0/1").split("/"))
-    files = list(dict.fromkeys(item.path for item in items))
-    chosen = set(files[share::shares])
-    config.hook.pytest_deselected(items=[item for item in items if item.path not in chosen])
-    items[:] = [item for item in items if item.path in chosen]
+    chosen = items[share::shares]
+    config.hook.pytest_deselected(items=[item for k, item in enumerate(items) if k % shares != share])
+    items[:] = chosen
 
 
 def pytest_runtest_setup(item):

@@ -271,8 +271,8 @@ def test_offsets_are_those_of_the_header(tmp_path):
 
 CHANGES = {
     "a field before those that are read": (
-        "XLA_FFI_ExecutionContext* ctx;",
-        "int64_t id; XLA_FFI_ExecutionContext* ctx;",
+        "XLA_FFI_ExecutionStage stage;",
+        "int64_t id; XLA_FFI_ExecutionStage stage;",
     ),
     "a wider field": ("XLA_FFI_DataType dtype;", "XLA_FFI_Args dtype;"),
     "a longer list of arguments": ("XLA_FFI_Error_Code errc;", "XLA_FFI_Error_Code errc; int64_t line;"),
@@ -293,7 +293,7 @@ def test_another_layout_of_the_interface_is_left_to_xla(monkeypatch):
     for function in (ffi.is_known_interface, ffi.available):
         monkeypatch.setattr(ffi, function.__name__, functools.cache(function.__wrapped__))
     with pytest.warns(
-        mbs.PerformanceWarning, match=r"ctx is at byte 32 instead of 24 and \d+ more.*XLA compiles"
+        mbs.PerformanceWarning, match=r"stage is at byte 40 instead of 32 and \d+ more.*XLA compiles"
     ) as said:
         assert backends.backend_for("llvm", "cpu").explain() == "straight-line, XLA"
     assert backends.backend_for("llvm", "cuda").explain() == "straight-line, XLA"
