@@ -65,8 +65,33 @@ COUNTS = {
         (P,),
         {},
     ),
+    "a choice between zeros of both signs": (lambda p: jnp.where(p > 0, -0.0, 0.0) * p[::-1] + p[0], (P,), {}),
     "a power": (lambda p: p[0] ** 5, (P,), {"mul": 3}),
 }
+
+
+@pytest.mark.parametrize(
+    "angle",
+    [
+        mbs.rotation.exp,
+        mbs.rotation.exp_matrix,
+        mbs.rotation.log,
+        mbs.rotation.gamma,
+        mbs.rotation.gamma_inverse,
+        mbs.rotation.to_angles,
+    ],
+)
+def test_a_rotation_does_not_depend_on_other_rotations(angle):
+    """In the Jacobian of two rotations, the entries that mix them are zeros that are known."""
+
+    def mixed(p):
+        """The first rotation, differentiated by the numbers of the second."""
+        half = p.size // 2
+        first = lambda p: jnp.ravel(angle(p[:half]))
+        return jax.jacfwd(first)(p)[:, half:]
+
+    size = 4 if angle in (mbs.rotation.log, mbs.rotation.to_angles) else 3
+    assert dict(mbs.program(mixed).trace(jnp.ones(2 * size)).operations) == {}
 
 
 @pytest.mark.parametrize("name", COUNTS)

@@ -282,6 +282,9 @@ class Graph:
             return yes if condition.value else no
         if yes is no:
             return yes
+        # The derivative −0 of one branch and 0 of the other: a node here would make sparse matrices dense.
+        if yes.op == no.op == "const" and yes.value == no.value == 0 and yes.kind == REAL:
+            return self.constant(0.0)
         if condition.op == "not":
             return self._select(condition.args[0], no, yes)
         if yes.kind == TRUTH:
