@@ -184,7 +184,7 @@ def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) ->
     failed = ~np.all(np.isfinite(measured), axis=(1, 2))
     measured = np.where(failed[:, None, None], 0, measured)
     cycle_gap = np.abs(measured[:, -1] - measured[:, 0]).max(axis=1)
-    if problem.cyclic and not np.any(cycle_gap < max(MAX_CYCLE_GAP, common.near_zero()) * problem.size):
+    if problem.cyclic and not np.any(cycle_gap < max(MAX_CYCLE_GAP, common.zero_tolerance()) * problem.size):
         warnings.warn("no start comes back to where it began after a period: is the motion cyclic?", stacklevel=4)
     begin, sense, at, periods = _best_times(problem, measured, targets)
     shift = (targets[None] - np.take_along_axis(measured, at[:, :, None], axis=1)).mean(axis=1)

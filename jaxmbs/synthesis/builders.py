@@ -277,7 +277,7 @@ def _solution(problem: BuilderProblem, start: MultistartCarry, targets) -> Fitte
     values, search_values = (
         np.asarray(measure(jnp.asarray(q))) + offset for q in (motion.q[at], start.carried[:count])
     )
-    tolerance = max(MAX_MEASURE_DIFFERENCE, common.near_zero())
+    tolerance = max(MAX_MEASURE_DIFFERENCE, common.zero_tolerance())
     agrees = np.abs(values - search_values).max() <= tolerance * max(problem.size, np.abs(targets).max())
     gap = np.asarray(mech.layout.difference(motion.q[-1], motion.q[0]))
     gap = np.where(mech.layout.angular, np.sin(gap / 2), gap / problem.length)

@@ -186,7 +186,7 @@ def _solution(task: CurveTask, u: np.ndarray, chain: Chains) -> CurveSolution:
     # The motor's angle may include whole turns.
     q[:, 0, 2] = design["angle"] + angles
     # In units of the curve, lengths are about as large as angles, so one tolerance is enough.
-    small, mech = common.near_zero(), linkage.mechanism(design, start, turned / (2 * np.pi))
+    small, mech = common.zero_tolerance(), linkage.mechanism(design, start, turned / (2 * np.pi))
     gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
     fits = np.abs(gaps).max() < small * max(1.0, np.abs(q[:, :, :2]).max())
     design = linkage.result_in_user_units(design, centre, spread)
@@ -201,7 +201,7 @@ def _solution(task: CurveTask, u: np.ndarray, chain: Chains) -> CurveSolution:
         "assembled": bool(fits and np.abs(cosines).max() < 1),
         "closed": bool(np.abs(drawn[-1] - drawn[0]).max() < small * length),
         "turns": bool(np.abs(cosines_of_turn).max() < 1),
-        "transmission_angle": common.smallest_angle_deg(cosines),
+        "transmission_angle": common.transmission_angle_deg(cosines),
         "ratio": float(longest / min(lengths)),
         "farthest": float(distances_from(drawn, targets, task.closed).max() / (spread * moved["scale"])),
     }

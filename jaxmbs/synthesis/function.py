@@ -304,7 +304,7 @@ def _candidates(kind, linkages: Linkages, fine: SampledFunction, points, spans: 
             solution = _solution(kind, numbers[k], offsets[k], branches[k], fine, points, spans)
             checks = solution.checks
             passes = checks["assembled"] and checks["transmission_angle"] >= min_transmission_angle
-            return solution, passes and checks.get("precision_error", 0.0) < common.near_zero() * spans.unit
+            return solution, passes and checks.get("precision_error", 0.0) < common.zero_tolerance() * spans.unit
 
         yield np.append(numbers[k, :3], [np.cos(numbers[k, 3]), np.sin(numbers[k, 3])]), check
 
@@ -323,9 +323,9 @@ def _solution(kind, x, offsets, branch, fine: SampledFunction, points, spans: Sp
     gap = np.inf if poses is None else np.abs(kind.output_of_poses(poses) - spans.unit * output).max()
     reached = max(np.abs(cosines).max(), np.abs(cosine).max()) < 1
     checks = {
-        "assembled": bool(reached and gap < common.near_zero() * spans.unit),
+        "assembled": bool(reached and gap < common.zero_tolerance() * spans.unit),
         "largest_error": float(np.abs(errors).max()),
-        "transmission_angle": common.smallest_angle_deg(cosines),
+        "transmission_angle": common.transmission_angle_deg(cosines),
     }
     if points is not None:
         checks["precision_error"] = float(np.abs(errors_of(kind, x, branch, points)[0]).max() * spans.unit)

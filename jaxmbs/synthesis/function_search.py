@@ -164,7 +164,7 @@ def search_linkages(
     x = np.where(fixed, start, carry.shared[best])
     inside = np.all((x[:, :3] >= low) & (x[:, :3] <= high), axis=1)
     if exact:
-        inside &= np.abs(errors_of(kind, x, branches, middle)[0]).max(axis=1) < common.near_zero()
+        inside &= np.abs(errors_of(kind, x, branches, middle)[0]).max(axis=1) < common.zero_tolerance()
     if not np.any(inside):
         passes = "passes these precision_points within" if exact else "keeps"
         raise ValueError(f"no {kind.linkage.name} was found that {passes} the bounds; allow more starts, or more room")

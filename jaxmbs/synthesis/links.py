@@ -139,5 +139,5 @@ def four_bars_of(links, costs, goal, ordered: bool, rng):
     badness = 4 * folded + 2 * (np.abs(side.sum(axis=1)) < side.shape[1])
     badness = badness + ~(sense[0] | sense[1]) * ordered
     # Links with errors near zero are equally good.
-    best = np.lexsort((np.maximum(costs[i] + costs[j], common.near_zero()), badness))[:MAX_PAIRS]
+    best = np.lexsort((np.maximum(costs[i] + costs[j], common.zero_tolerance()), badness))[:MAX_PAIRS]
     return u[best], angles[best], branch[best]

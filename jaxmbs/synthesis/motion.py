@@ -179,7 +179,7 @@ def motion(
     phase = LeastSquaresPhase(STEPS_FOUR_BARS, (goal, angle_length / unit[1], bounds))
     task = goal, angle_length, *bounds, ordered
     carry = descend(PoseGuidance(), carry, [phase], options, unit=unit[1], task=task)
-    exact, max_checked = (common.near_zero() * unit[1]) ** 2, MAX_CANDIDATES_PER_RESULT * options.keep
+    exact, max_checked = (common.zero_tolerance() * unit[1]) ** 2, MAX_CANDIDATES_PER_RESULT * options.keep
     return rank_candidates(
         _candidates(carry, poses, bounds, unit, angle_length, ordered, transmission_angle),
         options.keep,
@@ -250,7 +250,7 @@ def _candidates(carry: MultistartCarry, poses, bounds, unit, angle_length, order
     """Yield the candidates of `rank_candidates` that keep their bounds, the best first."""
     u, angles = carry.shared, carry.own[:, :, 0]
     # Exact solutions are ordered by their transmission angles.
-    for k in order_by_cost(np.maximum(carry.cost, common.near_zero() ** 2), _transmission_cosine(u, angles)):
+    for k in order_by_cost(np.maximum(carry.cost, common.zero_tolerance() ** 2), _transmission_cosine(u, angles)):
         design = {name: np.asarray(x) for name, x in _design(u[k]).items()}
         flat = np.asarray(FourBar().flat(design))
         if np.any(flat < bounds[0]) or np.any(flat > bounds[1]):
@@ -294,7 +294,7 @@ def _unwrapped_angles(design, angles) -> tuple[np.ndarray, bool]:
 def _transmission_angle(design, angles) -> float:
     """Return the smallest transmission angle in degrees at crank angles, 0 if the links do not reach."""
     d, a, b, c = (design[name] for name in FourBar.lengths)
-    return common.smallest_angle_deg(cosine_between(b, c, a**2 + d**2 - 2 * a * d * np.cos(angles)))
+    return common.transmission_angle_deg(cosine_between(b, c, a**2 + d**2 - 2 * a * d * np.cos(angles)))
 
 
 def _solution(u, design, angles, branch, poses, unit, angle_length) -> MotionSolution:
@@ -320,7 +320,9 @@ def _solution(u, design, angles, branch, poses, unit, angle_length) -> MotionSol
         coupler = motion_poses[np.searchsorted(times, moments), 1]
         gap = common.point_positions(coupler, design_in_units["point"]) - passed[:, :2]
         turn = np.sin(coupler[:, 2] + frame - passed[:, 2])
-        assembled = bool(np.abs(gap).max() < common.near_zero() * spread and np.abs(turn).max() < common.near_zero())
+        assembled = bool(
+            np.abs(gap).max() < common.zero_tolerance() * spread and np.abs(turn).max() < common.zero_tolerance()
+        )
     checks = {
         "assembled": assembled,
         "ordered": is_ordered,

@@ -252,7 +252,7 @@ def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool
         angles = angles - 2 * np.pi * np.round(angles[0] / (2 * np.pi))
         design = {name: np.asarray(x) for name, x in linkage.design(jnp.asarray(u)).items()}
         flat = np.asarray(linkage.flat(design))
-        turns = bool(linkage.has_full_turn(u)) or common.smallest_angle_deg(linkage.extreme_cosines(design)) > 0
+        turns = bool(linkage.has_full_turn(u)) or common.transmission_angle_deg(linkage.extreme_cosines(design)) > 0
         crank_range = 2 * np.pi if turns else np.ptp(angles)
         if not MIN_CRANK_RANGE <= crank_range <= 2 * np.pi * (1 + TURN_TOLERANCE):
             continue
@@ -303,7 +303,7 @@ def _smallest_angle(linkage, design, u, branch, angles=None) -> float:
     if cosines is None:
         first, last = (0.0, 2 * np.pi) if angles is None else (float(angles.min()), float(angles.max()))
         cosines = points_and_cosines(linkage, u, np.linspace(first, last, CURVE_SAMPLES), branch)[1]
-    return common.smallest_angle_deg(cosines)
+    return common.transmission_angle_deg(cosines)
 
 
 def _in_order(angles) -> bool:
@@ -353,8 +353,8 @@ def _solution(linkage, design, angles, branch, points, targets, smallest_angle: 
         missed = np.abs(common.point_positions(body, point[1]) - points).max() / size
     checks = {
         "turns": turns,
-        "assembled": bool(missed < common.near_zero()),
-        "closed": bool(gap < common.near_zero()) or not turns,
+        "assembled": bool(missed < common.zero_tolerance()),
+        "closed": bool(gap < common.zero_tolerance()) or not turns,
         "ordered": _in_order(angles),
         "transmission_angle": smallest_angle,
     }
