@@ -11,16 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs import search
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.search import (
-    PENALTY_START,
-    LeastSquaresProblem,
-    MultistartCarry,
-    SearchOptions,
-    Variables,
-    descend,
-    penalty_phases,
-)
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.closing import close_loops
 
@@ -38,7 +30,7 @@ MAX_CYCLE_GAP = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class BuilderProblem(LeastSquaresProblem):
+class BuilderProblem(search.LeastSquaresProblem):
     """Least squares of `fit`. Equal problems, which share a compiled program, have equal functions and options.
 
     The shared unknowns are the free numbers of the design, then the offset and the common time if they are free. There
@@ -62,7 +54,7 @@ class BuilderProblem(LeastSquaresProblem):
 
     build: Callable
     measure: Callable
-    variables: Variables
+    variables: search.Variables
     target_times: np.ndarray | None
     floating: bool
     period: float
@@ -125,10 +117,10 @@ class BuilderProblem(LeastSquaresProblem):
             missed = self.measure(design, mech, q) - target
             if self.offset:
                 missed = missed + self.size * shared[n : n + missed.shape[0]]
-            rows = [weight * missed / self.size, PENALTY_START * gap, singularity]
+            rows = [weight * missed / self.size, search.PENALTY_START * gap, singularity]
             if free_times and not self.cyclic:
                 outside = jnp.stack([-t, t - self.period]) / self.period
-                rows.append(PENALTY_START * jnp.maximum(outside, 0))
+                rows.append(search.PENALTY_START * jnp.maximum(outside, 0))
             return jnp.concatenate(rows), q
 
         def prior(shared):
@@ -169,13 +161,17 @@ def _motions(problem: BuilderProblem, guess, times) -> Callable:
     return jax.jit(lambda u: jax.vmap(program, in_axes=(0, None))(u, jnp.asarray(times)))
 
 
-def search_designs(problem: BuilderProblem, targets, guess, options: SearchOptions, task) -> MultistartCarry:
+def search_designs(
+    problem: BuilderProblem, targets, guess, options: search.SearchOptions, task
+) -> search.MultistartCarry:
     """Return the carry after all phases of the search."""
     carry = _random_starts(problem, targets, guess, options.starts, options.rng)
-    return descend(problem, carry, penalty_phases((targets,), BEST_STARTS), options, unit=problem.size, task=task)
+    return search.descend(
+        problem, carry, search.penalty_phases((targets,), BEST_STARTS), options, unit=problem.size, task=task
+    )
 
 
-def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) -> MultistartCarry:
+def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) -> search.MultistartCarry:
     """Return random designs, each with the configurations of its own motion that are nearest to the targets."""
     count = problem.target_count
     u = np.asarray(problem.variables.starts(rng, starts))
@@ -205,7 +201,7 @@ def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) ->
         if problem.floating:
             extra.append(begin[:, None] / problem.period)
     shared = np.concatenate([u, *extra], axis=1)
-    return MultistartCarry.at_start(shared, base_times, own, configurations)
+    return search.MultistartCarry.at_start(shared, base_times, own, configurations)
 
 
 def _turns_per_period(problem: BuilderProblem, q) -> np.ndarray:

@@ -8,14 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.search import (
-    PENALTY_START,
-    LeastSquaresPhase,
-    LeastSquaresProblem,
-    MultistartCarry,
-    descend,
-    order_by_cost,
-)
+from jaxmbs import search
 from jaxmbs.synthesis import common
 
 # Number of steps of all starts in the search for function generators, with coarse samples.
@@ -117,7 +110,7 @@ def _random_starts(kind, sampled: SampledFunction, spans: Spans, bounds, starts:
 
 
 @dataclass(frozen=True)
-class FunctionGeneration(LeastSquaresProblem):
+class FunctionGeneration(search.LeastSquaresProblem):
     """A linkage whose output follows a sampled function; the unknowns are its five numbers, see `generators`."""
 
     kind: Any
@@ -133,12 +126,12 @@ class FunctionGeneration(LeastSquaresProblem):
             x, (angle, wanted) = jnp.where(fixed, start, x), block
             output, cosine = kind.output_and_cosine(lengths_of(kind, x, jnp), x[3] + angle, branch, jnp)
             excess = jnp.abs(cosine) - max_cosine + common.BOUND_MARGIN * (1 - max_cosine)
-            penalty = PENALTY_START * jnp.maximum(excess, 0)
+            penalty = search.PENALTY_START * jnp.maximum(excess, 0)
             return jnp.stack([*kind.residual(output, x[4] + wanted), penalty]), carried
 
         def prior(x):
             """Return the penalties of lengths and offset near or beyond their bounds."""
-            return PENALTY_START * jnp.maximum(common.bound_violation(x[:3], low, high, margin), 0)
+            return search.PENALTY_START * jnp.maximum(common.bound_violation(x[:3], low, high, margin), 0)
 
         return residual, prior, (angles, outputs)
 
@@ -152,14 +145,14 @@ def search_linkages(
     low, high = bounds
     first, further = ((sampled.angles, sampled.outputs, fixed, low, high, max_cosine) for sampled in (coarse, middle))
     phases = [
-        LeastSquaresPhase(STEPS_ALL_STARTS, first),
-        LeastSquaresPhase(STEPS_BEST_STARTS, further, BEST_STARTS),
+        search.LeastSquaresPhase(STEPS_ALL_STARTS, first),
+        search.LeastSquaresPhase(STEPS_BEST_STARTS, further, BEST_STARTS),
     ]
-    carry = MultistartCarry.at_start(x, (branches, x, offsets))
+    carry = search.MultistartCarry.at_start(x, (branches, x, offsets))
     task = (kind.linkage.name, *further, x)
     problem = FunctionGeneration(kind)
-    carry = descend(problem, carry, phases, options, task=task, steps_per_report=STEPS_PER_REPORT)
-    best = order_by_cost(carry.cost)
+    carry = search.descend(problem, carry, phases, options, task=task, steps_per_report=STEPS_PER_REPORT)
+    best = search.order_by_cost(carry.cost)
     branches, start, offsets = (y[best] for y in carry.data)
     x = np.where(fixed, start, carry.shared[best])
     inside = np.all((x[:, :3] >= low) & (x[:, :3] <= high), axis=1)

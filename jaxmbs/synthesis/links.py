@@ -7,17 +7,8 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs import search
 from jaxmbs.numerics.plane import perpendicular
-from jaxmbs.search import (
-    PENALTY_START,
-    DistinctDesigns,
-    LeastSquaresPhase,
-    LeastSquaresProblem,
-    MultistartCarry,
-    SearchOptions,
-    descend,
-    order_by_cost,
-)
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages.linkage import TINY
 
@@ -48,7 +39,7 @@ def _places_at_poses(points, goal):
     return (points @ [1, 1j])[:, None] * turn + shift
 
 
-def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndarray]:
+def single_links(goal, options: search.SearchOptions, rng) -> tuple[np.ndarray, np.ndarray]:
     """Return different links as (pivot, point, logarithm of the radius) (N, 5), and their squared errors (N,).
 
     Args:
@@ -69,15 +60,15 @@ def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndar
     circle = (np.linalg.pinv(rows, 1e-9) @ (np.abs(z) ** 2)[..., None])[..., 0]
     length = np.sqrt(np.clip(circle[:, 2] + (circle[:, :2] ** 2).sum(axis=1), MIN_LENGTH**2, MAX_SIZE**2))
     u = np.column_stack([np.clip(circle[:, :2], -MAX_SIZE, MAX_SIZE), points, np.log(length)])
-    phases = [LeastSquaresPhase(STEPS_SINGLE_LINKS, goal)]
-    carry = MultistartCarry.at_start(u, ())
-    carry = descend(OnCircle(), carry, phases, options, steps_per_report=STEPS_SINGLE_LINKS)
+    phases = [search.LeastSquaresPhase(STEPS_SINGLE_LINKS, goal)]
+    carry = search.MultistartCarry.at_start(u, ())
+    carry = search.descend(OnCircle(), carry, phases, options, steps_per_report=STEPS_SINGLE_LINKS)
     # For many poses only few links are optimal; then the circles that they started from are candidates as well.
     distance, radius = np.abs(z - (u[:, :2] @ [1, 1j])[:, None]), np.exp(u[:, 4])[:, None]
     u, cost = np.vstack([carry.shared, u]), np.append(carry.cost, ((distance - radius) ** 2).sum(axis=1))
-    distinct = DistinctDesigns()
+    distinct = search.DistinctDesigns()
     kept: list[int] = []
-    for k in order_by_cost(cost):
+    for k in search.order_by_cost(cost):
         if len(kept) < MAX_KEPT_LINKS and distinct.add(u[k]):
             kept.append(k)
     if len(kept) < 2:
@@ -88,7 +79,7 @@ def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndar
 
 
 @dataclass(frozen=True)
-class OnCircle(LeastSquaresProblem):
+class OnCircle(search.LeastSquaresProblem):
     """A point of the body on a circle, in all poses; the unknowns are pivot, point and logarithm of the radius."""
 
     def residual_functions(self, data, inputs):
@@ -103,7 +94,7 @@ class OnCircle(LeastSquaresProblem):
             """Return the penalties of coordinates and radius beyond `MAX_SIZE`, and of a radius below `MIN_LENGTH`."""
             low, high = jnp.log(MIN_LENGTH), jnp.log(MAX_SIZE)
             sizes = jnp.concatenate([jnp.maximum(jnp.abs(u[:4]) - MAX_SIZE, 0), jnp.maximum(u[4:] - high, 0)])
-            return PENALTY_START * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
+            return search.PENALTY_START * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
 
         return residual, prior, inputs
 

@@ -11,15 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.search import (
-    PENALTY_START,
-    LeastSquaresProblem,
-    MultistartCarry,
-    SearchOptions,
-    descend,
-    order_by_cost,
-    penalty_phases,
-)
+from jaxmbs import search
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Linkage
 
@@ -70,7 +62,9 @@ class PathRequest(NamedTuple):
     unit: tuple[np.ndarray, float]
 
 
-def search_linkages(linkage: Linkage, request: PathRequest, options: SearchOptions, task) -> tuple[np.ndarray, ...]:
+def search_linkages(
+    linkage: Linkage, request: PathRequest, options: search.SearchOptions, task
+) -> tuple[np.ndarray, ...]:
     """Return linkages after all phases of the search, the best first.
 
     Each has free numbers (K, n), crank angles at the targets (K, T), and signs of the branch (K, s).
@@ -81,12 +75,12 @@ def search_linkages(linkage: Linkage, request: PathRequest, options: SearchOptio
     region = np.zeros((2, 2)) if request.region is None else request.region
     inputs = request.targets, request.lower, request.upper, region, request.max_cosine, scale, request.unit
     problem = PathGeneration(linkage, free_angles, request.require, request.region is not None)
-    phases = penalty_phases(inputs, BEST_STARTS)
-    carry = descend(problem, carry, phases, options, unit=request.unit[1], task=task)
+    phases = search.penalty_phases(inputs, BEST_STARTS)
+    carry = search.descend(problem, carry, phases, options, unit=request.unit[1], task=task)
     (signs, base_angles), count = carry.data, len(request.targets)
     u, start = carry.shared[:, : linkage.size], carry.shared[:, linkage.size :]
     angles = carry.own[:, :count, 0] if free_angles else start + base_angles[:, :count]
-    order = order_by_cost(ranking_error(carry.cost, linkage.has_full_turn(u), count, 1.0))
+    order = search.order_by_cost(ranking_error(carry.cost, linkage.has_full_turn(u), count, 1.0))
     return tuple(x[order] for x in (u, angles, signs))
 
 
@@ -97,7 +91,7 @@ def ranking_error(error, turns, count: int, spread: float):
 
 
 @dataclass(frozen=True)
-class PathGeneration(LeastSquaresProblem):
+class PathGeneration(search.LeastSquaresProblem):
     """A linkage that passes targets.
 
     The shared unknowns are the free numbers of the linkage and, if crank angles are given, the angle at which the crank
@@ -127,7 +121,7 @@ class PathGeneration(LeastSquaresProblem):
             if checked or linkage.can_swing:
                 # The logarithm is steep where links are about to open, and flat where they are far apart.
                 excess = jnp.maximum(jnp.abs(cosines) - max_cosine, 0) / (1 - max_cosine)
-                missed = jnp.concatenate([missed, counts * penalty / PENALTY_START * jnp.log1p(excess)])
+                missed = jnp.concatenate([missed, counts * penalty / search.PENALTY_START * jnp.log1p(excess)])
             return missed, carried
 
         def prior(shared):
@@ -173,7 +167,7 @@ def _random_linkages(linkage: Linkage, starts: int, rng) -> tuple[np.ndarray, np
     return u[rows], signs[rows]
 
 
-def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> MultistartCarry:
+def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> search.MultistartCarry:
     """Return random linkages, each scaled, turned and moved to fit the targets."""
     targets, given_angles = request.targets, request.crank_angles
     u, signs = _random_linkages(linkage, starts, rng)
@@ -200,10 +194,10 @@ def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> 
     checked = np.broadcast_to(_check_angles(linkage), (starts, len(_check_angles(linkage))))
     if given_angles is None:
         own = np.concatenate([angles, 0 * checked], axis=1)[:, :, None]
-        return MultistartCarry.at_start(u, (signs, np.concatenate([0 * angles, checked], axis=1)), own)
+        return search.MultistartCarry.at_start(u, (signs, np.concatenate([0 * angles, checked], axis=1)), own)
     # The checked angles count from the crank's start as well; they cover the turn in any case.
     base_angles = np.concatenate([turn[:, None] * given_angles, checked], axis=1)
-    return MultistartCarry.at_start(np.column_stack([u, start]), (signs, base_angles))
+    return search.MultistartCarry.at_start(np.column_stack([u, start]), (signs, base_angles))
 
 
 def _reachable_angles(linkage: Linkage, request: PathRequest, u, angles, signs, rng) -> np.ndarray:
