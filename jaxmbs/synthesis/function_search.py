@@ -11,16 +11,15 @@ import numpy as np
 from jaxmbs import search
 from jaxmbs.synthesis import common
 
-# Number of steps of all starts in the search for function generators, with coarse samples.
+# Number of steps of all starts in the search of `function`, with coarse samples.
 STEPS_ALL_STARTS = 40
-# Number of steps of the best starts in the search for function generators, with the user's samples.
+# Number of steps of the best starts in the search of `function`, with the user's samples.
 STEPS_BEST_STARTS = 1000
 # Number of best starts that take `STEPS_BEST_STARTS` further steps.
 BEST_STARTS = 128
-# Number of steps between two progress reports of the search for function generators.
+# Number of steps between two progress reports of the search of `function`.
 STEPS_PER_REPORT = 20
-# From this condition number on the three linear equations for three precision points count as singular, and there is no
-# linkage.
+# From this condition number on, the three linear equations for three precision points count as singular.
 MAX_CONDITION = 1e14
 
 
@@ -52,12 +51,12 @@ class Spans(NamedTuple):
     unit: float
 
 
-# Numbers (N, 5), angle offsets (N, 2) and branches (N,) of linkages, the best first.
+# Numbers x (N, 5), see `generators`, angle offsets of crank and rocker (N, 2) and branches (N,) of linkages.
 Linkages = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def exact_linkage(kind, points: SampledFunction, spans: Spans) -> Linkages:
-    """Solve Freudenstein's equation for three precision points and given spans."""
+    """Return the one linkage that Freudenstein's equation gives for three precision points and given spans."""
     angle, output = np.array(spans.start, float)
     rows, right = kind.equation(angle + points.angles, output + points.outputs)
     with np.errstate(all="ignore"):
@@ -71,22 +70,19 @@ def exact_linkage(kind, points: SampledFunction, spans: Spans) -> Linkages:
 
 
 def lengths_of(kind, x, xp):
-    """Return crank, coupler, and rocker or offset of numbers x (…, 5)."""
+    """Return crank, coupler, and rocker or offset of numbers x (…, 5) as three arrays (…); xp: numpy or jax.numpy."""
     return [xp.exp(x[..., k]) if positive else x[..., k] for k, positive in enumerate(kind.positive)]
 
 
 def errors_of(kind, x, branch, sampled: SampledFunction):
-    """Return errors and transmission cosines (…, T) of linkages with numbers x (…, 5)."""
+    """Return errors of the output and transmission cosines, (…, T) each, of numbers x (…, 5) and branches (…)."""
     x, branch = np.asarray(x)[..., None, :], np.asarray(branch)[..., None]
     output, cosine = kind.output_and_cosine(lengths_of(kind, x, np), x[..., 3] + sampled.angles, branch, np)
     return kind.error(output, x[..., 4] + sampled.outputs), cosine
 
 
 def _random_starts(kind, sampled: SampledFunction, spans: Spans, bounds, starts: int, rng):
-    """Return numbers x (starts, 5), angle offsets (starts, 2) and branches (starts,) of random linkages.
-
-    Half of them solve the linear equation in the sense of least squares, for random beginnings of the free spans.
-    """
+    """Return `Linkages` at random; half of them solve `kind.equation` by least squares, with random free spans."""
     x = kind.sample(rng, starts)
     offsets = np.pi * rng.integers(0, 2, (starts, 2)) * [1, kind.angular]
     for k, start in enumerate(spans.start):
@@ -111,7 +107,7 @@ def _random_starts(kind, sampled: SampledFunction, spans: Spans, bounds, starts:
 
 @dataclass(frozen=True)
 class FunctionGeneration(search.LeastSquaresProblem):
-    """A linkage whose output follows a sampled function; the unknowns are its five numbers, see `generators`."""
+    """Least squares for a linkage whose output follows a sampled function; the unknowns are the numbers x of `kind`."""
 
     kind: Any
 
@@ -139,7 +135,13 @@ class FunctionGeneration(search.LeastSquaresProblem):
 def search_linkages(
     kind, coarse: SampledFunction, middle: SampledFunction, spans: Spans, bounds, max_cosine, options, exact: bool
 ) -> Linkages:
-    """Return the linkages within bounds after all phases of the search; if `exact`, only those without an error."""
+    """Return the linkages within bounds after all phases of the search, the best first.
+
+    coarse, middle: samples for all starts and for the best ones. exact: True leaves out linkages with an error at `middle`.
+
+    Raises:
+        ValueError: there are none.
+    """
     x, offsets, branches = _random_starts(kind, coarse, spans, bounds, options.starts, options.rng)
     fixed = np.array([False, False, False, *(start is not None for start in spans.start)])
     low, high = bounds
@@ -149,8 +151,7 @@ def search_linkages(
         search.LeastSquaresPhase(STEPS_BEST_STARTS, further, BEST_STARTS),
     ]
     carry = search.MultistartCarry.at_start(x, (branches, x, offsets))
-    task = (kind.linkage.name, *further, x)
-    problem = FunctionGeneration(kind)
+    task, problem = (kind.linkage.name, *further, x), FunctionGeneration(kind)
     carry = search.descend(problem, carry, phases, options, task=task, steps_per_report=STEPS_PER_REPORT)
     best = search.order_by_cost(carry.cost)
     branches, start, offsets = (y[best] for y in carry.data)
