@@ -22,8 +22,7 @@ BEST_STARTS = 128
 CLOSING_ATTEMPTS = 10
 # Number of equal intervals of the period at whose ends the motions of random designs are computed in `fit`.
 GRID_INTERVALS = 48
-# Number of times of the period, besides those of the targets, at which a mechanism must assemble during the search of
-# `fit`.
+# Number of times of a period, besides those of the targets, at which mechanisms must assemble in the search of `fit`.
 ASSEMBLY_CHECKS = 16
 # A motion is cyclic if the measure changes by at most this over a period, in units of the targets' spread.
 MAX_CYCLE_GAP = 1e-6
@@ -66,7 +65,7 @@ class BuilderProblem(search.LeastSquaresProblem):
     least_singular_value: float
     require: Callable | None
 
-    # In free numbers, and in periods for times.
+    # Largest change of an unknown in one step: of a free number; of a time, in periods.
     max_step = 0.3
 
     @property
@@ -164,7 +163,7 @@ def _motions(problem: BuilderProblem, guess, times) -> Callable:
 def search_designs(
     problem: BuilderProblem, targets, guess, options: search.SearchOptions, task
 ) -> search.MultistartCarry:
-    """Return the carry after all phases of the search."""
+    """Return the carry after all phases of the search; targets: (T, d); `guess` as for `fit`; `task` as for `descend`."""
     carry = _random_starts(problem, targets, guess, options.starts, options.rng)
     return search.descend(
         problem, carry, search.penalty_phases((targets,), BEST_STARTS), options, unit=problem.size, task=task
@@ -213,7 +212,7 @@ def _turns_per_period(problem: BuilderProblem, q) -> np.ndarray:
 
 
 def _best_times(problem: BuilderProblem, measured, targets) -> tuple[np.ndarray, ...]:
-    """Choose the times of the targets for which each start fits best, among those of the grid.
+    """Choose the times of the targets (T, d) on the grid at which each of S starts, `measured` (S, G, d), fits best.
 
     Returns:
         For each start the time at which it begins (S,), the sense ±1 (S,), the rows of the targets in the grid (S, T), and
