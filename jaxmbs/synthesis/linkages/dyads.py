@@ -33,13 +33,13 @@ KINDS = (RRR, RRP, RPR)
 
 
 def close_dyad(kind: str, link_base, arm_base, numbers, sign):
-    """Close a dyad.
+    """Close a dyad of a kind.
 
     Args:
-        kind: of the dyad.
+        kind: one of `KINDS`.
         link_base: frame (origin, x axis) of the body on which the link begins.
         arm_base: frame of the body on which the arm begins.
-        numbers: the six of the dyad.
+        numbers: (6,) of the dyad, with plain lengths.
         sign: +1 if the common pin is to the left of the line between the two beginnings (RRR), the slider ahead (RRP), or
             the block ahead on the link (RPR).
 
