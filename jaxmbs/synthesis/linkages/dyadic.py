@@ -258,8 +258,8 @@ class Dyadic(AbstractDyadic):
 
         The crank's pivot is at the origin, and the angle is 0.
         """
-        columns = [(dyads[:, k, at], kind) for _, k, at, kind in self.dyad_entries()]
-        columns = [np.log(x) if kind == "log" else x for x, kind in columns]
+        entries = [(dyads[:, k, at], kind) for _, k, at, kind in self.dyad_entries()]
+        columns = [np.log(x) if kind == "log" else x for x, kind in entries]
         return np.column_stack([*columns, point, np.zeros((len(dyads), 3))])
 
     def sample(self, rng, count):  # type: ignore[override]

@@ -36,9 +36,7 @@ class SliderCrank(AbstractDyadic):
     dyads: Any = field(init=False, repr=False, default=(Dyad("crank", GROUND, RRP),))
 
     name: ClassVar[str] = "slider-crank"
-    entries: ClassVar[tuple[str, ...]] = ("crank", "coupler", "offset", "point", "angle", "pivot")
     numbers: ClassVar[tuple[str, ...]] = ("log", "log", *("length",) * 3, "angle", "pivot", "pivot")
-    output: ClassVar[str] = "coupler"
 
     @staticmethod
     def design(u):
