@@ -108,7 +108,7 @@ def mujoco_final_positions(models, steps: int, positions=0.0, velocities=0.0) ->
 
 
 def mjx_final_positions(model, steps: int) -> Callable:
-    """Return the JAX function from joint positions at rest to those after a number of steps of a MuJoCo model in MJX."""
+    """Return the JAX function from joint positions at rest to those after some steps of a MuJoCo model in MJX."""
     import jax
     from mujoco import mjx
 

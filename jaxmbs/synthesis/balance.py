@@ -161,7 +161,7 @@ def _motions(mech: Mechanism, design, times: Array, guess) -> tuple[Trajectory, 
 
 
 def _check_driven(mech: Mechanism, guess, times, error: ValueError) -> None:
-    """Raise an error, after the `error` of `kinematics`, that tells how many degrees of freedom are not driven, if any."""
+    """Raise ValueError from the `error` of `kinematics` if some degrees of freedom are not driven."""
     times = np.ravel(times)
     if not len(times):
         return

@@ -163,7 +163,7 @@ def _motions(problem: BuilderProblem, guess, times) -> Callable:
 def search_designs(
     problem: BuilderProblem, targets, guess, options: search.SearchOptions, task
 ) -> search.MultistartCarry:
-    """Return the carry after all phases of the search; targets: (T, d); `guess` as for `fit`; `task` as for `descend`."""
+    """Return the carry after all phases; targets: (T, d); `guess` as for `fit`; `task` as for `descend`."""
     carry = _random_starts(problem, targets, guess, options.starts, options.rng)
     return search.descend(
         problem, carry, search.penalty_phases((targets,), BEST_STARTS), options, unit=problem.size, task=task

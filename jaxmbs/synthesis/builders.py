@@ -38,7 +38,7 @@ from jaxmbs.system.marks import gears_without_marks, with_marks
 from jaxmbs.system.mechanism import Mechanism
 
 F = TypeVar("F", bound=Callable)
-# Largest difference between measures in the followed motion and in the search of `fit`, in units of the targets' spread.
+# Largest difference of measures in the followed motion and in the search of `fit`, in units of the targets' spread.
 MAX_MEASURE_DIFFERENCE = 1e-6
 # Number of designs that must pass their checks per result of `fit` with `ordered`: some may not meet the order.
 CANDIDATES_PER_ORDERED_RESULT = 3
@@ -175,7 +175,7 @@ def fit(
         raise ValueError(f"times must be from 0 to the period, {period:g}, of a motion that is not cyclic")
     first_design = variables.unravel(jnp.asarray(variables.start))
     build = _with_marks(build, first_design, guess)
-    shape, length, mechanism_text = _inspect(build, first_design, measure, guess)
+    shape, length, mechanism_text = _shape_size_and_text(build, first_design, measure, guess)
     if shape != targets.shape[1:]:
         raise ValueError(f"measure must have shape {targets.shape[1:]}, like a row of targets, got {shape}")
     problem = BuilderProblem(
@@ -221,8 +221,8 @@ def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
     return lambda design: with_marks(build(design), guess(design) if callable(guess) else guess)
 
 
-def _inspect(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
-    """Return shape of the measure, size of the mechanism, and a text that identifies it, all for the guess."""
+def _shape_size_and_text(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
+    """Return the shape of the measure, the size of the mechanism, and a text of its numbers, all at the guess."""
     mech = build(design)
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:

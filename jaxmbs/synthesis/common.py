@@ -150,7 +150,7 @@ def is_grashof(lengths) -> bool:
 
 
 def transmission_angle_deg(cosines) -> float:
-    """Return the smallest angle between the lines of two links, 0 to 90 degrees, from cosines (…) of angles between links.
+    """Return the smallest angle between the lines of two links, 0 to 90 degrees, from cosines (…) between links.
 
     It is 0 if a cosine is beyond ±1: there the links do not reach each other.
     """

@@ -126,7 +126,7 @@ def _measure(one: Fitted, points: np.ndarray, closed: bool) -> CurveSolution:
 
 
 def _times(times: np.ndarray, closed: bool) -> np.ndarray:
-    """Return `CHECK_STEPS` + 1 increasing times in cycles over a whole cycle; open: between the ends of `times` (T,)."""
+    """Return `CHECK_STEPS` + 1 increasing times over a cycle, or between the ends of `times` (T,) if open."""
     if closed:
         return np.linspace(0, 1, CHECK_STEPS + 1)
     steps = np.diff(times)

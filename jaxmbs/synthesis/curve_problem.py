@@ -101,7 +101,7 @@ class CurveGeneration(LeastSquaresProblem):
 
 
 def _move_with_curve(layout: RowLayout, u, chain: Chains, limits: LinkageLimits, places):
-    """Return places (n, 2) of the linkage after it was moved together with the wanted curve, by the row's similarity."""
+    """Return places (n, 2) of the linkage after it was moved with the wanted curve by the similarity of row u."""
     if not layout.moves:
         return places
     log_scale, turned, *shift = u[-4:] * limits.free
@@ -126,8 +126,8 @@ def _blocks(layout: RowLayout, chain: Chains, parts, curve, u):
     """Return the data of the blocks, each of which pairs a point of the drawn curve with one of the wanted curve.
 
     The first half has, for each point of the drawn curve, its part of the crank's range, the nearest place on the wanted
-    curve, and a weight: the root of the length of curve before it, as a fraction. The second half has, for each point of
-    the wanted curve, the part of the crank's range where the drawn curve is nearest, and the point itself.
+    curve, and a weight: the root of the fraction of length before it. The second half has, for each point of the wanted
+    curve, the part of the crank's range where the drawn curve is nearest, and the point itself.
     """
     drawn = jax.lax.map(lambda part: point_cosines_and_pins(layout, u, chain, layout.angle(u, part))[0], parts)
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxmbs.search import DistinctDesigns, MultistartCarry, Ranked
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.curve_search import CurveRequest
-from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, design_of, drawn_by, frames_along, mirror
+from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, drawn_by, frames_along, linkage_of_row, mirror
 from jaxmbs.synthesis.linkages import Dyadic
 from jaxmbs.synthesis.linkages.dyads import RPR
 from jaxmbs.synthesis.shapes import curve_distances, distances_from
@@ -23,7 +23,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Number of equal steps of the crank's range, or of its turn, at whose ends a result of `curve` is checked.
 CHECK_STEPS = 720
-# Largest violation of a bound that counts as none: in units of the curve for boxes, in degrees for angles, else relative.
+# Largest violation of a bound that counts as none: in units of the curve (boxes), degrees (angles), or relative.
 BOUND_TOLERANCE = 1e-6
 # Largest number of candidates with the same number of links that may fail their checks; more of them are left out.
 MAX_FAILED_PER_SIZE = 12
@@ -143,7 +143,7 @@ def _solution(request: CurveRequest, u: np.ndarray, chain: Chains) -> CurveSolut
     """Return the solution of a row u, in the user's units, with its joints checked along the whole curve."""
     layout, centre, spread = request.layout, request.centre, request.spread
     u, chain, moved, targets = _move_to_targets(request, u, chain)
-    linkage, design, start, signs = design_of(layout, u, chain)
+    linkage, design, start, signs = linkage_of_row(layout, u, chain)
     turned = 2 * np.pi if layout.closed else float(u[layout.crank_range][1])
     if layout.closed and moved["reflection"]:
         turned = -turned
@@ -197,7 +197,7 @@ def _solution(request: CurveRequest, u: np.ndarray, chain: Chains) -> CurveSolut
 
 
 def _missed_bounds(request: CurveRequest, places: dict[str, np.ndarray], checks: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names of the bounds that are not kept; `places`: name of the box ↦ places (n, 2) that it must contain."""
+    """Return the names of the bounds that are not kept; `places`: name of a box ↦ places (n, 2) to be inside."""
     limits, outside = request.limits, {}
     for name, x in places.items():
         (low, high), x = getattr(limits, name), (x - request.centre) / request.spread

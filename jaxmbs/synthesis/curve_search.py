@@ -24,7 +24,7 @@ LINKAGES_PER_BLOCK = 10_000
 SAMPLES = 48
 # Fractions of the length of a random linkage's closed curve that are compared with an open wanted curve.
 OPEN_FRACTIONS = (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
-# Lower limit on the squared extent of the compared part of a random linkage's curve, relative to that of the whole curve.
+# Lower limit on the squared extent of a compared part of a random linkage's curve, relative to the whole curve's.
 MIN_SQUARED_EXTENT = 0.02
 # Number of steps between two progress reports of the search for curves.
 STEPS_PER_REPORT = 25
@@ -204,7 +204,7 @@ def compare_curves(curves: np.ndarray, points: np.ndarray, closed: bool):
         closed: True if the wanted curve is closed.
 
     Returns:
-        (S,) each: the squared misfit as a fraction of the wanted curve's squared extent; complex factor and shift of the
+        (S,) each: the squared misfit relative to the wanted curve's squared extent; complex factor and shift of the
         similarity; the crank angle at which the used part begins, and the angle by which the crank turns meanwhile.
     """
     z, places = _even_samples(curves)
@@ -226,7 +226,7 @@ def compare_curves(curves: np.ndarray, points: np.ndarray, closed: bool):
 
 
 def _even_samples(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return samples (S, SAMPLES) of closed curves (S, N), evenly spaced by length, and their fractional indices in N."""
+    """Return samples (S, SAMPLES) of closed curves (S, N), evenly spaced by length, and their fractional indices."""
     count, cycle = len(curves), np.concatenate([curves, curves[:, :1]], axis=1)
     along = np.concatenate([np.zeros((count, 1)), np.cumsum(np.abs(np.diff(cycle, axis=1)), axis=1)], axis=1)
     along /= np.maximum(along[:, -1:], 1e-300)
@@ -289,7 +289,7 @@ def _end_angles(angles: np.ndarray, first, part) -> np.ndarray:
 
 
 def _add_dyad(layout: RowLayout, carry: search.MultistartCarry, dyads: int, rng) -> search.MultistartCarry:
-    """Return the linkages, followed by `CHILDREN_PER_PARENT` new ones for each with `dyads` dyads: it and one more dyad.
+    """Return the linkages, followed by `CHILDREN_PER_PARENT` new ones with one more dyad for each with `dyads` dyads.
 
     The new link begins at the old point, and the new point lies near it, so it draws nearly the same curve at first.
     """

@@ -209,7 +209,7 @@ def mirror(layout: RowLayout, u: np.ndarray, chain: Chains) -> tuple[np.ndarray,
     return u, chain._replace(signs=np.where(np.isin(kinds, [RRR]), -1, 1) * chain.signs)
 
 
-def design_of(layout: RowLayout, u: np.ndarray, chain: Chains) -> tuple[Dyadic, dict[str, Any], float, np.ndarray]:
+def linkage_of_row(layout: RowLayout, u: np.ndarray, chain: Chains) -> tuple[Dyadic, dict[str, Any], float, np.ndarray]:
     """Return the linkage of a row, its design, the crank angle at which an open curve begins, and its signs (K,).
 
     The crank angle counts from the direction of the design's angle; for a closed curve it is that of the row's x axis.

@@ -167,21 +167,23 @@ def function(
     """
     if mechanism not in GENERATORS:
         raise ValueError(f"mechanism must be one of {', '.join(map(repr, GENERATORS))}, got {mechanism!r}")
-    kind, options = GENERATORS[mechanism], SearchOptions.from_arguments(starts, seed, keep, progress, resume)
-    spans, ends = _spans(input_span, output_span, kind.angular), _pair("x_range", x_range)
+    generator, options = GENERATORS[mechanism], SearchOptions.from_arguments(starts, seed, keep, progress, resume)
+    spans, ends = _spans(input_span, output_span, generator.angular), _pair("x_range", x_range)
     common.check_transmission_angle(transmission_angle)
     sample_at = _sampler(f, ends, y_range, spans.width)
     fine = sample_at(np.linspace(ends[0], ends[1], FINE_SAMPLES))
     points = None if precision_points is None else sample_at(_precision_points(precision_points, ends, spans))
     if points is not None and len(points.x) == 3 and None not in spans.start:
-        linkages = exact_linkage(kind, points, spans)
+        linkages = exact_linkage(generator, points, spans)
     else:
         coarse = points or sample_at(np.linspace(ends[0], ends[1], COARSE_SAMPLES))
         middle = points or sample_at(_even_samples(samples, ends))
         max_cosine = np.cos(np.deg2rad(max(transmission_angle, MIN_TRANSMISSION_ANGLE_DEG)))
-        bounds = _bounds(kind, lower, upper, spans.unit)
-        linkages = search_linkages(kind, coarse, middle, spans, bounds, max_cosine, options, exact=points is not None)
-    return rank_candidates(_candidates(kind, linkages, fine, points, spans, transmission_angle), options.keep)
+        bounds = _bounds(generator, lower, upper, spans.unit)
+        linkages = search_linkages(
+            generator, coarse, middle, spans, bounds, max_cosine, options, exact=points is not None
+        )
+    return rank_candidates(_candidates(generator, linkages, fine, points, spans, transmission_angle), options.keep)
 
 
 def _pair(name: str, value) -> tuple[float, float]:
@@ -261,35 +263,35 @@ def _precision_points(points, ends, spans: Spans | None = None) -> np.ndarray:
     return x
 
 
-def _bounds(kind, lower, upper, unit: float) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(generator, lower, upper, unit: float) -> tuple[np.ndarray, np.ndarray]:
     """Return lower and upper bounds (3,) of the first three numbers x, see `generators`; `unit` as in `Spans`."""
-    positive, shapes = np.array(kind.positive), dict.fromkeys(kind.free, ())
+    positive, shapes = np.array(generator.positive), dict.fromkeys(generator.free, ())
     low = common.flat_bounds("lower", lower, shapes, -np.inf) / unit
     high = common.flat_bounds("upper", upper, shapes, np.inf) / unit
     low = np.where(np.isinf(low), np.where(positive, 1 / MAX_LENGTH_RATIO, -MAX_LENGTH_RATIO), low)
     low = np.maximum(low, np.where(positive, MIN_LENGTH, -MAX_LENGTH))
     high = np.minimum(np.where(np.isinf(high), MAX_LENGTH_RATIO, high), MAX_LENGTH)
     if np.any(low > high):
-        name = kind.free[int(np.argmax(low > high))]
+        name = generator.free[int(np.argmax(low > high))]
         default = f"the default bounds are 1/{MAX_LENGTH_RATIO:g} and {MAX_LENGTH_RATIO:g}"
         raise ValueError(f"the lower bound of {name!r} is above the upper one; {default}")
     logs = lambda x: np.where(positive, np.log(np.where(positive, x, 1)), x)
     return logs(low), logs(high)
 
 
-def _candidates(kind, linkages: Linkages, fine: SampledFunction, points, spans: Spans, min_transmission_angle):
+def _candidates(generator, linkages: Linkages, fine: SampledFunction, points, spans: Spans, min_transmission_angle):
     """Yield the candidates of `rank_candidates`, the least error first.
 
     fine: samples at which the error counts. points: precision points as a `SampledFunction`, or None.
     """
     numbers, offsets, branches = linkages
-    errors, cosines = errors_of(kind, numbers, branches, fine)
+    errors, cosines = errors_of(generator, numbers, branches, fine)
     cost = np.sqrt((errors**2).mean(axis=1)) + OPEN_LINKAGE_COST * np.any(np.abs(cosines) >= 1, axis=1)
     for k in order_by_cost(cost):
 
         def check(k=k):
             """Return the solution of linkage k, and True if it assembles, transmits and meets its precision points."""
-            solution = _solution(kind, numbers[k], offsets[k], branches[k], fine, points, spans)
+            solution = _solution(generator, numbers[k], offsets[k], branches[k], fine, points, spans)
             checks = solution.checks
             passes = checks["assembled"] and checks["transmission_angle"] >= min_transmission_angle
             return solution, passes and checks.get("precision_error", 0.0) < common.zero_tolerance() * spans.unit
@@ -297,18 +299,18 @@ def _candidates(kind, linkages: Linkages, fine: SampledFunction, points, spans: 
         yield np.append(numbers[k, :3], [np.cos(numbers[k, 3]), np.sin(numbers[k, 3])]), check
 
 
-def _solution(kind, x, offsets, branch, fine: SampledFunction, points, spans: Spans) -> FunctionSolution:
+def _solution(generator, x, offsets, branch, fine: SampledFunction, points, spans: Spans) -> FunctionSolution:
     """Return the solution of numbers x (5,) in the user's units, with its mechanism followed through the range."""
-    errors, cosines = errors_of(kind, x, branch, fine)
+    errors, cosines = errors_of(generator, x, branch, fine)
     errors, wanted = errors * spans.unit, (x[4] + fine.outputs) * spans.unit
-    design, angles = kind.design(x, offsets, spans.unit), x[3] + fine.angles
-    mech = kind.linkage.mechanism(design | AT_ORIGIN, angles[0], spans.width[0] / (2 * np.pi))
-    guess = kind.linkage.guess(design | AT_ORIGIN, angles[0], branch)
+    design, angles = generator.design(x, offsets, spans.unit), x[3] + fine.angles
+    mech = generator.linkage.mechanism(design | AT_ORIGIN, angles[0], spans.width[0] / (2 * np.pi))
+    guess = generator.linkage.guess(design | AT_ORIGIN, angles[0], branch)
     times = common.times_including([] if points is None else points.angles / spans.width[0])
     poses = common.follow_motion(mech, times, guess)
-    lengths = lengths_of(kind, x, np)
-    output, cosine = kind.output_and_cosine(lengths, x[3] + times * spans.width[0], branch, np)
-    gap = np.inf if poses is None else np.abs(kind.output_of_poses(poses) - spans.unit * output).max()
+    lengths = lengths_of(generator, x, np)
+    output, cosine = generator.output_and_cosine(lengths, x[3] + times * spans.width[0], branch, np)
+    gap = np.inf if poses is None else np.abs(generator.output_of_poses(poses) - spans.unit * output).max()
     reached = max(np.abs(cosines).max(), np.abs(cosine).max()) < 1
     checks = {
         "assembled": bool(reached and gap < common.zero_tolerance() * spans.unit),
@@ -316,6 +318,6 @@ def _solution(kind, x, offsets, branch, fine: SampledFunction, points, spans: Sp
         "transmission_angle": common.transmission_angle_deg(cosines),
     }
     if points is not None:
-        checks["precision_error"] = float(np.abs(errors_of(kind, x, branch, points)[0]).max() * spans.unit)
+        checks["precision_error"] = float(np.abs(errors_of(generator, x, branch, points)[0]).max() * spans.unit)
     error = float(np.sqrt((errors**2).mean()))
     return FunctionSolution(design, error, mech, guess, int(branch), fine.x, angles, wanted + errors, wanted, checks)

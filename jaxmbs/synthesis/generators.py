@@ -46,7 +46,7 @@ class FourBarGenerator:
 
     @classmethod
     def output_and_cosine(cls, lengths, angle, branch, xp):
-        """Return (cos ψ, sin ψ) and the cosine of the transmission angle, which is beyond ±1 if the links do not reach."""
+        """Return (cos ψ, sin ψ) and the cosine of the transmission angle, beyond ±1 where links do not reach."""
         b = {"ground": 1.0, **dict(zip(cls.free, lengths, strict=True))}
         *_, rocker, cosine = FourBar.joints(b, angle, branch, xp)
         return rocker, cosine

@@ -94,8 +94,8 @@ class OnCircle(search.LeastSquaresProblem):
 def four_bars_of(links, costs, goal, ordered: bool, rng):
     """Return M ≤ `MAX_PAIRS` four-bars of two links each, the best first, from links and costs of `single_links`.
 
-    They are free numbers (M, 10), see `motion.design_of`; crank angles from the x axis at the poses (M, K); and branches
-    (M,). If `ordered`, those that pass the poses in their order are preferred.
+    They are free numbers (M, 10), see `motion.design_of`; crank angles from the x axis (M, K); and branches (M,). If
+    `ordered`, those that pass the poses in their order are preferred.
     """
     count, best_links = len(links), min(len(links), ALL_PAIRS_LINKS)
     random_pairs = RANDOM_PAIRS_PER_FOUR_BAR * MAX_PAIRS

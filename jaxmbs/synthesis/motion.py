@@ -30,7 +30,7 @@ from jaxmbs.search import (
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages.four_bar import FourBar
-from jaxmbs.synthesis.linkages.linkage import TINY, cosine_between, dyad
+from jaxmbs.synthesis.linkages.linkage import TINY, close_links, cosine_between
 from jaxmbs.synthesis.links import MAX_SIZE, MIN_LENGTH, four_bars_of, single_links
 from jaxmbs.system.mechanism import Mechanism
 
@@ -97,7 +97,7 @@ def pose_of(u, angle, branch):
     """Return the body's origin (2,) and x axis (2,) at a crank angle from the plane's x axis; u as for `design_of`."""
     pin, rod = u[:2] + jnp.exp(u[8]) * direction(angle), u[6:8] - u[4:6]
     length = jnp.sqrt(rod @ rod + TINY)
-    e, _ = dyad(u[2:4] - pin, length, jnp.exp(u[9]), branch)
+    e, _ = close_links(u[2:4] - pin, length, jnp.exp(u[9]), branch)
     # The angle of the body is the angle from the rod in the body's axes to the rod in the plane.
     c, s = (rod @ e) / length, (rod[0] * e[1] - rod[1] * e[0]) / length
     origin = pin - jnp.stack([c * u[4] - s * u[5], s * u[4] + c * u[5]])

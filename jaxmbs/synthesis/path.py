@@ -29,7 +29,7 @@ from jaxmbs.system.mechanism import Mechanism
 EXACT_DISTANCE = 1e-9
 # `path` may check at least this many candidates, however few are to be kept: many may stray or not turn fully.
 MIN_MAX_CHECKED = 64
-# Largest change of a crank angle, in radians, by which targets passed in the wrong order become passed at the same time.
+# Largest change of a crank angle, in radians, that makes targets passed in the wrong order pass at the same time.
 SAME_TIME_ANGLE = 0.1
 # Smallest transmission angle in `path`, in degrees, of linkages with a closed form, whatever the user allows.
 MIN_TRANSMISSION_ANGLE_DEG = 0.5
@@ -241,7 +241,7 @@ def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray,
 def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool, min_angle: float, max_stray: float):
     """Yield the candidates of `rank_candidates` that keep bounds and order, the best first.
 
-    linkages: as from `search_linkages`. targets: in the user's units. min_angle: smallest transmission angle in degrees.
+    linkages: as from `search_linkages`. targets: in the user's units. min_angle: transmission angle in degrees.
     """
     is_angle, (centre, spread) = linkage.is_kind("angle"), request.unit
     for u, angles, branch in zip(*linkages, strict=True):
@@ -275,7 +275,7 @@ def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool
 
 
 def _keeps_bounds(linkage, request: PathRequest, design, flat) -> bool:
-    """Return True if a design, and its numbers `flat`, keep bounds, box of the pivots, and `require`; in search units."""
+    """Return True if a design, and its numbers `flat`, keep bounds, box of pivots, and `require`; search units."""
     inside = np.all(flat >= request.lower) and np.all(flat <= request.upper)
     if request.region is not None:
         places = np.array(linkage.pivots(design))

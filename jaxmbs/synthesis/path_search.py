@@ -205,7 +205,7 @@ def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> 
 
 
 def _reachable_angles(linkage: Linkage, request: PathRequest, u, angles, signs, rng) -> np.ndarray:
-    """Return the given crank angles (starts, T), moved and perhaps shrunk such that linkages assemble as well as possible.
+    """Return the given crank angles (starts, T), moved and perhaps shrunk so that linkages assemble if possible.
 
     Each linkage tries `TRIED_RANGES` random beginnings, with a random part of its range if the crank angles are free.
     """
@@ -218,7 +218,7 @@ def _reachable_angles(linkage: Linkage, request: PathRequest, u, angles, signs, 
 
 
 def _random_angles(targets, closed: bool, starts: int, rng) -> np.ndarray:
-    """Return increasing random crank angles (starts, T), 0 at the first target, over a turn or, if open, a part of it."""
+    """Return increasing random crank angles (starts, T), 0 at the first target, over a turn or, if open, part of it."""
     count = len(targets)
     whole = 2 * np.pi * (count - 1) / count
     part_of_turn = np.where(rng.random(starts) < 0.5, whole, rng.uniform(0.5, whole, starts))

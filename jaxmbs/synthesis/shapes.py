@@ -28,7 +28,7 @@ def resample(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
 
 
 def distances_from(places: np.ndarray, points: np.ndarray, closed: bool) -> np.ndarray:
-    """Return the distances (n,) of places (n, d) from the polyline through `points` (T, d), exact along its segments."""
+    """Return the distances (n,) of places (n, d) from the polyline through `points` (T, d), along its segments."""
     begin, end = (points, np.roll(points, -1, axis=0)) if closed else (points[:-1], points[1:])
     v, out = end - begin, np.full(len(places), np.inf)
     square = np.maximum((v**2).sum(axis=1), 1e-300)

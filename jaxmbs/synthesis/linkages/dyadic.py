@@ -14,7 +14,7 @@ from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.motion import Ramp
 from jaxmbs.synthesis.linkages.dyads import KINDS, RPR, RRP, RRR, close_dyad, random_dyads
-from jaxmbs.synthesis.linkages.linkage import Linkage, from_line, placed_on, point_on_x, unit
+from jaxmbs.synthesis.linkages.linkage import Linkage, in_plane, placed_on, point_on_x, unit
 from jaxmbs.system.mechanism import Mechanism
 
 # Names of the joints of dyads in their order; O, which is left out, is the crank's pivot. With more joints: J1, J2, ….
@@ -78,7 +78,7 @@ class AbstractDyadic(Linkage):
     @property
     def output(self) -> str:  # type: ignore[override]
         """Name of the body with the point: the first link of the last dyad."""
-        return _names(len(self.dyads) - 1, self.dyads[-1].kind)[0]
+        return _link_names(len(self.dyads) - 1, self.dyads[-1].kind)[0]
 
     @property
     def entries(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -91,7 +91,7 @@ class AbstractDyadic(Linkage):
         return (*(name for name, *_ in self.dyad_entries() if name.startswith("slope")), "angle")
 
     def dyad_entries(self) -> Iterator[tuple[str, int, tuple[int, ...], str]]:
-        """Yield for each entry of the dyads: name, dyad from 0, indices in its six numbers, kind as `Linkage.numbers`."""
+        """Yield for each entry of the dyads: name, dyad from 0, indices in its numbers, kind as `Linkage.numbers`."""
         on = {"first": self.dyads[0].link_on, "second": self.dyads[0].arm_on}
         for name, at in FIRST_DYAD_ENTRIES[self.dyads[0].kind].items():
             named = on.get(name, name)
@@ -128,7 +128,7 @@ class AbstractDyadic(Linkage):
         }
         cosines = []
         for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
-            link, arm = _names(k, kind)
+            link, arm = _link_names(k, kind)
             numbers = jnp.stack(six)
             frames[link], frames[arm], cosine = close_dyad(kind, frames[link_on], frames[arm_on], numbers, signs[k])
             cosines.append(cosine)
@@ -144,10 +144,10 @@ class AbstractDyadic(Linkage):
         origin = jnp.zeros(2)
         has_letters = 3 * len(self.dyads) <= len(JOINT_LETTERS)
         joint_names = iter(JOINT_LETTERS) if has_letters else (f"J{k}" for k in itertools.count(1))
-        on = lambda body, place: from_line(b, place) if body == GROUND else place
+        on = lambda body, place: in_plane(b, place) if body == GROUND else place
         joints: dict[str, Any] = {"O": planar.Revolute(GROUND, "crank", b["pivot"], origin)}
         for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
-            (link, arm), numbers = _names(k, kind), jnp.stack(six)
+            (link, arm), numbers = _link_names(k, kind), jnp.stack(six)
             first: Any = planar.Revolute(link_on, link, on(link_on, numbers[:2]), origin)
             second: Any = planar.Revolute(arm_on, arm, on(arm_on, numbers[2:4]), origin)
             if kind == RRR:
@@ -172,7 +172,7 @@ class AbstractDyadic(Linkage):
     def pivots(self, b):
         """Return the places of the pins on the ground, the crank's pivot first."""
         places = [
-            from_line(b, jnp.stack(six[at : at + 2]))
+            in_plane(b, jnp.stack(six[at : at + 2]))
             for dyad, six in zip(self.dyads, self.six_numbers(b), strict=True)
             for body, at in ((dyad.link_on, 0), (dyad.arm_on, 2))
             if body == GROUND and not (at == 2 and dyad.kind == RRP)
@@ -273,7 +273,7 @@ class Dyadic(AbstractDyadic):
         return self.free_numbers(dyads, point), signs
 
 
-def _names(k: int, kind: str) -> tuple[str, str]:
+def _link_names(k: int, kind: str) -> tuple[str, str]:
     """Return the names of the two links of dyad k, counted from 0, as in `Dyadic`."""
     number = "" if k < 2 else str(k + 1)
     slider = "slider" if k == 0 else f"slider{k + 1}"
@@ -283,7 +283,7 @@ def _names(k: int, kind: str) -> tuple[str, str]:
 
 def names_of_bodies(dyads) -> list[str]:
     """Return the names of all bodies in the order of their numbers, see `Dyadic.bodies`; dyads: (…, …, kind) each."""
-    return [GROUND, "crank", *(name for k, (*_, kind) in enumerate(dyads) for name in _names(k, kind))]
+    return [GROUND, "crank", *(name for k, (*_, kind) in enumerate(dyads) for name in _link_names(k, kind))]
 
 
 def _check_dyads(dyads) -> tuple[Dyad, ...]:

@@ -94,7 +94,7 @@ class Linkage(abc.ABC):
         return u[..., -1] != PART_OF_TURN if self.can_swing else np.ones(u.shape[:-1], bool)
 
     def without_full_turn(self, u: np.ndarray) -> np.ndarray:
-        """Return free numbers (count, n) with the last one set for cranks that need not turn fully; needs `can_swing`."""
+        """Return free numbers (count, n) changed to cranks that need not turn fully; needs `can_swing`."""
         return np.column_stack([u[:, :-1], np.full(len(u), PART_OF_TURN)])
 
     def point_and_cosines(
@@ -103,7 +103,7 @@ class Linkage(abc.ABC):
         """Return the place of the point at a crank angle, and the cosines of `frames`."""
         frames, cosines = self.frames(b, angle, signs)
         origin, e = frames[self.output]
-        return from_line(b, placed_on(origin, e, b["point"])), cosines
+        return in_plane(b, placed_on(origin, e, b["point"])), cosines
 
     def guess(self, b: dict, angle, branch) -> dict[str, tuple]:
         """Return the assembled poses of the bodies by name at a crank angle; branch: one or several signs."""
@@ -178,10 +178,10 @@ def _placed_frames(linkage, b, angle, signs):
     """Return the frames (origin, x axis) of the links in the axes of the plane, by name; arguments as `frames`."""
     b = {name: jnp.asarray(x, float) for name, x in b.items()}
     frames, _ = linkage.frames(b, angle, signs)
-    return {name: (from_line(b, r), placed_on(jnp.zeros(2), unit(b["angle"]), e)) for name, (r, e) in frames.items()}
+    return {name: (in_plane(b, r), placed_on(jnp.zeros(2), unit(b["angle"]), e)) for name, (r, e) in frames.items()}
 
 
-def dyad(d, length, other, sign, xp: Any = jnp):
+def close_links(d, length, other, sign, xp: Any = jnp):
     """Close two links that meet, of lengths l and m, between two pins with the vector d from the first to the second.
 
     The common joint is at α d + β d⊥ from the first pin, α = (l² + d² − m²) / 2d², β² = l²/d² − α².
@@ -204,17 +204,17 @@ def dyad(d, length, other, sign, xp: Any = jnp):
     return e, cosine_between(length, other, square)
 
 
-def slide(height, length, sign, xp: Any = jnp):
-    """Return the coordinates of a link's end, which is on a line, along and across it, from its beginning and in lengths.
+def end_on_line(height, length, sign, xp: Any = jnp):
+    """Return the coordinates of a link's end on a line, along and across it, from the link's beginning, in its length.
 
-    height: of the line above the beginning. sign: +1 if the end is ahead. xp: see `dyad`.
+    height: of the line above the beginning. sign: +1 if the end is ahead. xp: see `close_links`.
     """
     cosine = height / length
     return sign * xp.sqrt(xp.maximum(1 - cosine**2, MIN_SQUARED_HEIGHT)), cosine
 
 
 def cosine_between(length, other, square):
-    """Return the cosine between two links that meet, from lengths and the squared distance `square` of their far ends."""
+    """Return the cosine between two links that meet, from their lengths and the squared distance of their far ends."""
     return (length**2 + other**2 - square) / (2 * length * other)
 
 
@@ -223,8 +223,8 @@ def placed_on(origin, e, point):
     return origin + point[0] * e + point[1] * perpendicular(e)
 
 
-def from_line(b: dict, place):
-    """Return the place in the plane of a place in axes along the linkage's own line, from the crank's pivot."""
+def in_plane(b: dict, place):
+    """Return the place (2,) in the plane of one in axes along the design's `angle`, counted from the crank's pivot."""
     return placed_on(b["pivot"], unit(b["angle"]), place)
 
 
