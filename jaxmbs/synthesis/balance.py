@@ -114,7 +114,7 @@ def balance(
     given = build(design)
     cycle = jnp.linspace(0, period, samples + 1) if times is None else jnp.asarray(times, float)
     if run is None:
-        first_motion, motion_of = _motions(given, design, cycle, guess)
+        first_motion, motion_of = _motion_and_function(given, design, cycle, guess)
     else:
         first_motion, motion_of = run(given), lambda _, mech: run(mech)
 
@@ -147,7 +147,7 @@ def balance(
     return descent.minimise(objective, design, lower=lower, upper=upper, steps=steps, **search)
 
 
-def _motions(mech: Mechanism, design, times: Array, guess) -> tuple[Trajectory, Callable]:
+def _motion_and_function(mech: Mechanism, design, times: Array, guess) -> tuple[Trajectory, Callable]:
     """Return the driven motion of the given design, and the function (design, mechanism) ↦ motion of other designs."""
     first = guess(design) if callable(guess) else guess
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,8 +99,12 @@ def search_linkages(request: CurveRequest, options: search.SearchOptions, task: 
     fine = steps_with(FINE_POINTS, LAST_PENALTY_GROWTH * search.PENALTY_START)
     rng = lambda k: np.random.default_rng([options.seed, k])
     carry = _random_starts(request, options.starts, rng(0))
-    select = lambda count: lambda carry: _select_best(carry, count)
-    add_dyad = lambda k: lambda carry: _add_dyad(layout, _select_best(carry, PARENTS), k, rng(k))
+    select = lambda count: partial(_select_best, count=count)
+
+    def add_dyad(k):
+        """Return the function that adds a dyad to the best linkages with k dyads of a carry."""
+        return lambda carry: _add_dyad(layout, _select_best(carry, PARENTS), k, rng(k))
+
     parent_dyads = range(1, layout.dyads) if request.grows else ()
     phases = [
         search.SearchPhase(STEPS_ALL_STARTS, STEPS_PER_REPORT, coarse),
