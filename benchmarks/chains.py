@@ -83,9 +83,8 @@ def chain_row(dimension, links, batch):
     if wanted is not None:
         more["difference rad"] = float(np.abs(np.sin((np.asarray(found) - wanted) / 2)).max() * 2)
     count = len(angles) * STEPS
-    return timing.row(
-        f"{NAMES[dimension]} {links}", runs, count, kind="jaxmbs", **more, **_per_link(runs, count, links)
-    )
+    more |= _per_link(runs, count, links)
+    return timing.row(f"{NAMES[dimension]} {links}", runs, count, kind="jaxmbs", **more)
 
 
 def _per_link(runs, count, links):
@@ -137,6 +136,13 @@ def _pinocchio():
     return call
 
 
+def mujoco_model(dimension, links):
+    """Return the MuJoCo model of the chain."""
+    import mujoco
+
+    return mujoco.MjModel.from_xml_string(mjcf(lengths_of(links), dimension))
+
+
 def mujoco_chain_row(dimension, links, batch):
     """MuJoCo, RK4, without contacts."""
     name = f"MuJoCo, {NAMES[dimension]} {links}"
@@ -144,7 +150,7 @@ def mujoco_chain_row(dimension, links, batch):
         import mujoco
     except ImportError as error:
         return timing.skipped_row(name, error)
-    model = mujoco.MjModel.from_xml_string(mjcf(lengths_of(links), dimension))
+    model = mujoco_model(dimension, links)
     data = mujoco.MjData(model)
 
     def run():
@@ -179,10 +185,8 @@ def transformation_row(dimension, links, batch):
     run = lambda lengths, theta: mbs.velocity_transformation(chain(lengths, dimension), theta)
     compiled, seconds = timing.compile_function(jax.vmap(run), lengths, theta)
     _, runs = timing.measure(compiled, lengths, theta, repeats=15)
-    per_second = batch / runs.median
-    return timing.row(
-        f"R, {NAMES[dimension]} {links}", runs, batch, kind="jaxmbs", **{"compile s": seconds, "R per s": per_second}
-    )
+    more = {"compile s": seconds, "R per s": batch / runs.median}
+    return timing.row(f"R, {NAMES[dimension]} {links}", runs, batch, kind="jaxmbs", **more)
 
 
 # Row functions of the table of chains with their arguments.

@@ -111,9 +111,8 @@ def main():
             if name == "path":
                 results["path"] = in_own_process(path)
             else:
-                results["tools"][name] = in_own_process(results_of, name, wanted) | {
-                    "version": comparison_page.version(name)
-                }
+                found = in_own_process(results_of, name, wanted)
+                results["tools"][name] = found | {"version": comparison_page.version(name)}
                 print("  " + json.dumps(results["tools"][name], ensure_ascii=False), flush=True)
             results["tools"] = {name: results["tools"][name] for name in tools.TOOLS if name in results["tools"]}
             results["setting"] = comparison_page.setting()

@@ -21,7 +21,7 @@ PLANS = "no kinematic analysis of closed loops, for which one would write Newton
 SLOPE_STEP = 1e-5
 
 
-def points(prepare, wanted, steps=DOUBLED) -> list[AccuracyRun]:
+def accuracy_runs(prepare, wanted, steps=DOUBLED) -> list[AccuracyRun]:
     """Measure accuracy runs of the fall with several numbers of steps; `wanted` is the angle to compare with.
 
     `prepare(steps)` returns a run and its number of motions. The run returns the crank's angle for each of `wanted`, NaN

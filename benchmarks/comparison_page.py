@@ -72,164 +72,8 @@ by a swarm of particles, as documented and over its batched solver; jaxmbs by le
 the sum of squared distances; that of jaxmbs is the worst of ten seeds. pylinkage's syntheses by Burmester and Freudenstein
 are for a few exact points and take no part."""
 
-# Abilities that are not measured, for each tool; from their documentation.
-ABILITIES = {
-    "loops of bodies": (
-        "every joint, to rounding",
-        "soft constraints",
-        "soft constraints",
-        "by constraint solvers, for accelerations",
-        "every joint, index 2 or 3",
-        "chains of dyads in a plane",
-        "welds of frames, in its relaxed-rigid contact model",
-    ),
-    "redundant constraints": (
-        "yes, named",
-        "yes",
-        "yes",
-        "yes",
-        "by an option of its solver",
-        "none",
-        "yes, regularised",
-    ),
-    "lock-up, branches": ("found and named", "no", "no", "no", "no", "pose fails", "no"),
-    "derivatives by dimensions": (
-        "both modes, through time",
-        "no",
-        "forward mode",
-        "of placements, by joint placements; of dynamics, by q, v, τ in closed form",
-        "no",
-        "of positions, by `pylinkage.symbolic`",
-        "both modes",
-    ),
-    "batches": ("vector units, GPU, TPU", "threads", "GPU, TPU", "threads", "processes", "arrays", "GPU, TPU"),
-    "contact of surfaces": (
-        "no; stops, cams, pins with play",
-        "**yes**",
-        "**yes**",
-        "**distances of shapes, contact solvers**",
-        "**yes**",
-        "no",
-        "points on the ground",
-    ),
-    "flexible bodies": ("no", "**yes**", "in part", "no", "**yes, many kinds**", "no", "no"),
-    "muscles, tendons": ("no", "**yes**", "in part", "no", "no", "no", "no"),
-    "stiff and adaptive methods": (
-        "yes",
-        "implicit, fixed steps",
-        "implicit, fixed steps",
-        "none",
-        "yes",
-        "none",
-        "none",
-    ),
-    "synthesis of linkages": (
-        "yes, by least squares from many starts",
-        "no",
-        "no",
-        "no",
-        "no",
-        "Burmester, Freudenstein, swarms, differential evolution, gradients",
-        "no",
-    ),
-    "identification": (
-        "yes, with intervals",
-        "a toolbox, `mujoco.sysid`",
-        "no",
-        "regressors",
-        "optimisation of parameters",
-        "no",
-        "by its derivatives",
-    ),
-    "window that moves with it": (
-        "no; pages and films",
-        "**yes**",
-        "MuJoCo's",
-        "by Meshcat",
-        "**yes**",
-        "plots",
-        "MuJoCo's",
-    ),
-    "other languages": ("JavaScript, programs only", "**C, C#, JavaScript**", "no", "**C++**", "no", "no", "no"),
-}
-# Abilities of tools of which nothing is measured, in the order of the rows of `ABILITIES`.
-NOT_MEASURED = {
-    "Newton, Kamino": (
-        "every joint, in maximal coordinates (Kamino, beta)",
-        "yes",
-        "no",
-        "basic, by Warp's reverse mode; not Kamino",
-        "GPU",
-        "**yes**",
-        "**yes**",
-        "in part, by MuJoCo Warp",
-        "implicit, fixed steps",
-        "no",
-        "no",
-        "**yes**",
-        "no",
-    ),
-    "MuJoCo Warp": (
-        "soft constraints",
-        "yes",
-        "no",
-        "no",
-        "NVIDIA GPU",
-        "**yes**",
-        "**yes**",
-        "**yes**",
-        "implicit in velocity, fixed steps",
-        "no",
-        "no",
-        "MuJoCo's",
-        "no",
-    ),
-    "Genesis": (
-        "soft constraints",
-        "yes",
-        "no",
-        "reverse mode, by states and controls",
-        "GPU",
-        "**yes**",
-        "**yes: FEM, MPM, particles**",
-        "no",
-        "implicit, fixed steps",
-        "no",
-        "no",
-        "**yes**",
-        "no",
-    ),
-    "Drake": (
-        "ball, distance and weld constraints, discrete steps",
-        "yes, regularised",
-        "no",
-        "forward mode, by parameters of its contexts",
-        "threads",
-        "**yes**",
-        "**yes**",
-        "in part",
-        "adaptive for trees; implicit, fixed steps with loops",
-        "no",
-        "by optimisation",
-        "**by Meldis**",
-        "**C++**",
-    ),
-    "rational-linkages": (
-        "one loop with rational motion, in closed form",
-        "overconstrained by nature",
-        "no",
-        "no",
-        "no",
-        "collisions of links",
-        "no",
-        "no",
-        "none: kinematics",
-        "**spatial, by factoring a motion through given poses**",
-        "no",
-        "**yes**",
-        "no",
-    ),
-}
+# Section on abilities that are not measured, from the documentation of the tools: tables with a column for each tool.
+ABILITIES = Path(__file__).with_name("abilities.md").read_text().rstrip()
 # Name of the Python package of each tool.
 DISTRIBUTIONS = {name: tool.package for name, tool in tools.TOOLS.items()}
 
@@ -304,14 +148,6 @@ def paths(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def abilities(names, cells) -> str:
-    """Return a table with a row for each ability and a column for each tool."""
-    rows = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    return "\n".join(
-        [*rows, *(f"| {ability} | {' | '.join(row)} |" for ability, row in zip(ABILITIES, cells, strict=True))]
-    )
-
-
 def text_of(results: dict) -> str:
     """Return the text of the page on the comparison of tools."""
     where = results["setting"]
@@ -339,10 +175,7 @@ def text_of(results: dict) -> str:
         table(results, "first", {"s": "s", "s, from the cache on disk": "s, programs on disk"}),
         PATH,
         paths(results.get("path", [])),
-        "## Other abilities\n\nFrom their documentation; bold entries are abilities that jaxmbs lacks.",
-        abilities(tools.TOOLS, ABILITIES.values()),
-        "Tools that this page does not measure:",
-        abilities(NOT_MEASURED, zip(*NOT_MEASURED.values(), strict=True)),
+        ABILITIES,
         better(results),
     ]
     return "\n\n".join(parts) + "\n"

@@ -6,17 +6,7 @@ import comparison_problem as problem
 import numpy as np
 import peers
 import timing
-from comparison_measures import (
-    DOUBLED,
-    LINKS,
-    PLANS,
-    WANTED,
-    WELDS,
-    chain,
-    differences,
-    points,
-    slope_error,
-)
+from comparison_measures import DOUBLED, LINKS, PLANS, WANTED, WELDS, accuracy_runs, chain, differences, slope_error
 from comparison_problem import BATCH, CHECKED, END, NOMINAL, START
 from timing import cpu_seconds
 
@@ -40,16 +30,13 @@ class MuJoCo:
 
     def fall(self):
         """Return accuracy runs of the fall of one four-bar by label."""
-        return {
-            "RK4, connect": points(lambda n: self.prepare(n, NOMINAL), WANTED["one"]),
-        }
+        return {"RK4, connect": accuracy_runs(lambda n: self.prepare(n, NOMINAL), WANTED["one"])}
 
     def chain(self):
         """Return nanoseconds per step of the chain, and the error of its final angles."""
         import chains
-        import mujoco
 
-        model = mujoco.MjModel.from_xml_string(chains.mjcf(chains.lengths_of(LINKS), 2))
+        model = chains.mujoco_model(2, LINKS)
         run = peers.mujoco_final_positions([model] * CHECKED, chains.STEPS, chains.angles_of(LINKS, BATCH)[:CHECKED])
         ns = timing.NS * cpu_seconds(run) / CHECKED / chains.STEPS
         return {"ns alone": ns, "error": float(np.abs(run() - WANTED["chain"]).max()), "how": "one after another"}
@@ -82,9 +69,8 @@ class MJX:
 
         jax.config.update("jax_enable_x64", True)
         self.jax, self.mjx = jax, mjx
-        self.model = mjx.put_model(
-            peers.mujoco_four_bar(NOMINAL, END / 400, peers.mjcf_softness(END / 400)), impl="jax"
-        )
+        four_bar = peers.mujoco_four_bar(NOMINAL, END / 400, peers.mjcf_softness(END / 400))
+        self.model = mjx.put_model(four_bar, impl="jax")
         self.blank = mjx.make_data(self.model)
 
     def with_lengths(self, lengths):
@@ -132,7 +118,7 @@ class MJX:
             return (lambda: np.asarray(one(jnp.array(NOMINAL), problem.joint_angles(NOMINAL), steps))), 1
 
         # Batches of MJX are for GPUs; on one core they take minutes.
-        return {"RK4, connect": points(single, WANTED["one"], DOUBLED[:4])}
+        return {"RK4, connect": accuracy_runs(single, WANTED["one"], DOUBLED[:4])}
 
     def slopes(self):
         """Measure the derivatives of the crank's final angle by the lengths, by reverse or else forward mode."""
@@ -149,31 +135,17 @@ class MJX:
 
     def joint_angles(self, lengths):
         """Return the joint angles at the start, as `comparison_problem.joint_angles` does, for traced lengths."""
-        jnp = self.jax.numpy
-        a, c, r, g = lengths
-        pin = a * jnp.array([np.cos(START), np.sin(START)])
-        away = jnp.stack([g, 0 * g]) - pin
-        far = jnp.sqrt(away @ away)
-        along = (c**2 + far**2 - r**2) / (2 * far)
-        x, y = away / far
-        tip = pin + along * away / far + jnp.sqrt(c**2 - along**2) * jnp.stack([-y, x])
-        coupler = jnp.arctan2(*(tip - pin)[::-1])
-        return jnp.stack([START + 0 * a, coupler - START, jnp.arctan2(tip[1], tip[0] - g)])
+        import models
+
+        start = models.four_bar_guess(dict(zip(problem.LENGTHS, lengths, strict=True)), START)
+        crank, coupler, rocker = (start[name][2] for name in problem.LENGTHS[:3])
+        return self.jax.numpy.stack([crank, coupler - crank, rocker])
 
     def chain(self):
-        """Return the measurement of a batch of chains."""
+        """Return the measurement of one chain."""
         import chains
-        import mujoco
 
-        model = self.mjx.put_model(mujoco.MjModel.from_xml_string(chains.mjcf(chains.lengths_of(LINKS), 2)), impl="jax")
-        blank = self.mjx.make_data(model)
-
-        def run(angles):
-            """Return the final joint angles of a chain from those at the start."""
-            step = lambda data, _: (self.mjx.step(model, data), None)
-            return self.jax.lax.scan(step, blank.replace(qpos=angles), length=chains.STEPS)[0].qpos
-
-        return chain(self.jax, run, 1)
+        return chain(self.jax, peers.mjx_final_positions(chains.mujoco_model(2, LINKS), chains.STEPS), 1)
 
     @staticmethod
     def first():
@@ -210,19 +182,14 @@ class Pinocchio:
     def fall(self):
         """Return accuracy runs of the fall of one four-bar by label."""
         call = self.rollout()
-        return {
-            "RK4, C++": points(lambda n: self.prepare(call, n, NOMINAL), WANTED["one"]),
-        }
+        return {"RK4, C++": accuracy_runs(lambda n: self.prepare(call, n, NOMINAL), WANTED["one"])}
 
     def chain(self):
         """Return nanoseconds per step of the chain, and the error of its final angles."""
         import chains
 
-        return {
-            "ns": chains.pinocchio_chain_row(2, LINKS, BATCH)["ns"],
-            "error": 0.0,
-            "how": "C++; the others' reference",
-        }
+        ns = chains.pinocchio_chain_row(2, LINKS, BATCH)["ns"]
+        return {"ns": ns, "error": 0.0, "how": "C++; the others' reference"}
 
     def slopes(self):
         """Measure the derivatives of the crank's final angle by the lengths, by differences."""

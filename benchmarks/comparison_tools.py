@@ -15,7 +15,7 @@ import comparison_problem as problem
 import numpy as np
 import peers
 import timing
-from comparison_measures import LINKS, WANTED, differences, points, slope_error, turn_error
+from comparison_measures import LINKS, WANTED, accuracy_runs, differences, slope_error, turn_error
 from comparison_problem import BATCH, CHECKED, END, NOMINAL, START, TURN
 from comparison_robots import MJX, JaxSim, MuJoCo, Pinocchio
 from timing import cpu_seconds
@@ -95,9 +95,9 @@ class Jaxmbs:
         batch = problem.designs(BATCH)
         joints = self.mbs.JointCoordinates()
         return {
-            "RK4": points(lambda n: prepare(n, NOMINAL), WANTED["one"]),
-            "RK4, joint coordinates": points(lambda n: prepare(n, NOMINAL, formulation=joints), WANTED["one"]),
-            "RK4, batch": points(lambda n: prepare(n, batch), WANTED["batch"]),
+            "RK4": accuracy_runs(lambda n: prepare(n, NOMINAL), WANTED["one"]),
+            "RK4, joint coordinates": accuracy_runs(lambda n: prepare(n, NOMINAL, formulation=joints), WANTED["one"]),
+            "RK4, batch": accuracy_runs(lambda n: prepare(n, batch), WANTED["batch"]),
         }
 
     def chain(self):
@@ -105,12 +105,8 @@ class Jaxmbs:
         import chains
 
         row = chains.chain_row(2, LINKS, BATCH)
-        return {
-            "ns": row["ns"],
-            "error": row["difference rad"],
-            "compile s": row["compile s"],
-            "how": "a batch of 1,024",
-        }
+        found = {"ns": row["ns"], "error": row["difference rad"], "compile s": row["compile s"]}
+        return found | {"how": "a batch of 1,024"}
 
     def slopes(self):
         """Measure the derivatives of the crank's final angle by the lengths, for one four-bar and a batch."""
@@ -142,9 +138,8 @@ class Jaxmbs:
             mbs.enable_cache()
         b = dict(zip(problem.LENGTHS, NOMINAL, strict=True))
         start = dict(zip(("crank", "coupler", "rocker"), problem.poses(NOMINAL), strict=True))
-        return float(
-            mbs.simulate(models.four_bar(b), np.array([0.0, END]), start, step=END / 400).position("crank.phi")[-1]
-        )
+        motion = mbs.simulate(models.four_bar(b), np.array([0.0, END]), start, step=END / 400)
+        return float(motion.position("crank.phi")[-1])
 
 
 class Exudyn:
@@ -189,7 +184,7 @@ class Exudyn:
 
     def fall(self):
         """Return accuracy runs of the fall of one four-bar by label."""
-        return {"generalized-α": points(lambda n: self.prepare(n, NOMINAL), WANTED["one"])}
+        return {"generalized-α": accuracy_runs(lambda n: self.prepare(n, NOMINAL), WANTED["one"])}
 
     def slopes(self):
         """Measure the derivatives of the crank's final angle by the lengths, by differences."""

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import models
 import numpy as np
+import peers
 
 import jaxmbs as mbs
 from jaxmbs import env
@@ -61,10 +62,8 @@ def _simulation(formulation=None, steps=STEPS, gradient=False):
 
         def run(b):
             """Return final q and status of the simulation of a design."""
-            start = models.four_bar_guess(b, 1.0)
-            motion = mbs.simulate(
-                models.four_bar(b), times, start, step=STEP, method=mbs.RK4(), formulation=formulation
-            )
+            mech, start = models.four_bar(b), models.four_bar_guess(b, 1.0)
+            motion = mbs.simulate(mech, times, start, step=STEP, method=mbs.RK4(), formulation=formulation)
             return motion.q[-1], motion.status[-1]
 
         slope = jax.grad(lambda b: jnp.sum(run(b)[0] ** 2))
@@ -128,18 +127,9 @@ def _mjx_chain(links):
     """Return `make` of the spatial chain in MJX, with the method and the steps of `_chain`."""
 
     def make(dtype):
-        """Return the function of one sample, and the function from a size to a batch, in a dtype."""
-        import mujoco
-        from mujoco import mjx
-
-        model = mjx.put_model(mujoco.MjModel.from_xml_string(chains.mjcf(chains.lengths_of(links), 3)), impl="jax")
-        blank = mjx.make_data(model)
-
-        def run(angles):
-            """Return the final joint coordinates of a chain from those at the start, and the status 0."""
-            step = lambda data, _: (mjx.step(model, data), None)
-            return jax.lax.scan(step, blank.replace(qpos=angles), length=STEPS)[0].qpos, jnp.zeros((), jnp.int32)
-
+        """Return the function of one sample, whose status is 0, and the function from a size to a batch, in a dtype."""
+        final_angles = peers.mjx_final_positions(chains.mujoco_model(3, links), STEPS)
+        run = lambda angles: (final_angles(angles), jnp.zeros((), jnp.int32))
         return run, _chain(links)(dtype)[1]
 
     return make

@@ -81,18 +81,10 @@ def _mjx_run(batch, h, steps):
 
     jax.config.update("jax_enable_x64", True)
     import jax.numpy as jnp
-    from mujoco import mjx
     from problem import four_bars
 
     problem = four_bars(batch, h, steps, jnp.linspace(0.9, 1.1, batch), spread=0.0)
-    model = mjx.put_model(mujoco_models(problem.first(1))[0], impl="jax")
-    blank = mjx.make_data(model)
-
-    def run(angles):
-        """Return the final joint angles of a four-bar from those at the start."""
-        step = lambda data, _: (mjx.step(model, data), None)
-        return jax.lax.scan(step, blank.replace(qpos=angles), length=steps)[0].qpos
-
+    run = peers.mjx_final_positions(mujoco_models(problem.first(1))[0], steps)
     run, compile_seconds = timing.compile_function(jax.vmap(run), jnp.asarray(problem.joint_angles()))
     angles, runs = timing.measure(run, jnp.asarray(problem.joint_angles()), repeats=1)
     return compile_seconds, runs, problem.loop_gap(angles)

@@ -107,6 +107,17 @@ def mujoco_final_positions(models, steps: int, positions=0.0, velocities=0.0) ->
     return lambda: run()[:, 1 : 1 + models[0].nq]
 
 
+def mjx_final_positions(model, steps: int) -> Callable:
+    """Return the JAX function from joint positions at rest to those after some steps of a MuJoCo model in MJX."""
+    import jax
+    from mujoco import mjx
+
+    jax_model = mjx.put_model(model, impl="jax")
+    blank = mjx.make_data(jax_model)
+    step = lambda data, _: (mjx.step(jax_model, data), None)
+    return lambda positions: jax.lax.scan(step, blank.replace(qpos=positions), length=steps)[0].qpos
+
+
 def mujoco_four_bar(lengths, h: float, softness: str = ""):
     """Return the MuJoCo model of a four-bar with lengths (crank, coupler, rocker, ground), and the step h."""
     import mujoco

@@ -129,24 +129,16 @@ class Swarm:
         """Return the best error of a swarm over the batched solver."""
         from pylinkage.optimization.particle_swarm import _local_best_pso
 
-        return _local_best_pso(
-            self.costs, 10, self.bounds, n_particles=particles, iterations=iterations, verbose=False
-        )[0]
+        size = {"n_particles": particles, "iterations": iterations}
+        return _local_best_pso(self.costs, 10, self.bounds, **size, verbose=False)[0]
 
     def documented(self, particles, iterations):
         """Return the best error of a swarm as documented."""
         import pylinkage
 
-        found = pylinkage.particle_swarm_optimization(
-            self.cost,
-            self.linkage,
-            dimensions=10,
-            bounds=self.bounds,
-            n_particles=particles,
-            iterations=iterations,
-            order_relation=min,
-            verbose=False,
-        )
+        size = {"dimensions": 10, "n_particles": particles, "iterations": iterations}
+        options = {"bounds": self.bounds, "order_relation": min, "verbose": False}
+        found = pylinkage.particle_swarm_optimization(self.cost, self.linkage, **size, **options)
         return float(found.scores["score"][0])
 
 
@@ -170,7 +162,7 @@ def swarm_answer(bounds, way, particles, iterations):
 
 
 def swarm_row(bounds, way, particles, iterations):
-    """pylinkage with a budget."""
+    """pylinkage by one of its ways, with numbers of particles and iterations."""
     name = f"pylinkage {way}, {bounds}"
     try:
         answer = swarm_answer(bounds, way, particles, iterations)
@@ -180,13 +172,13 @@ def swarm_row(bounds, way, particles, iterations):
 
 
 def limits(largest):
-    """Return the bounds of `synthesis.path`."""
+    """Return the bounds of `synthesis.path` that allow lengths up to `largest` and the rest within ±`largest`."""
     lower = {**dict.fromkeys(LENGTHS, 0.0), "point": -largest, "pivot": -largest}
     return {"lower": lower, "upper": dict.fromkeys(lower, largest)}
 
 
 def best_linkage(bounds, starts, seed=0):
-    """Return the best linkage of `synthesis.path`."""
+    """Return the best linkage of `synthesis.path` within the bounds of this name, from a number of starts."""
     limited = limits(MAX_LENGTH[bounds])
     return synthesis.path(TARGETS, crank_angles=TIMING, starts=starts, seed=seed, keep=1, **limited).best
 
@@ -256,9 +248,8 @@ def poses_row():
 
     rng = np.random.default_rng(0)
     u, branch = four_bar.sample(rng, BATCH), rng.choice([-1.0, 1.0], BATCH)
-    return throughput(
-        "poses with gradient", ProgramWithFallback(jax.value_and_grad(error)), (0, 0, None), u, branch, TARGETS
-    )
+    function = ProgramWithFallback(jax.value_and_grad(error))
+    return throughput("poses with gradient", function, (0, 0, None), u, branch, TARGETS)
 
 
 def kinematics_poses_row():
@@ -287,7 +278,7 @@ def curves_row(gradient: bool):
     angles, rng = np.linspace(0, 2 * np.pi, 200, endpoint=False), np.random.default_rng(0)
     u, signs = eight_bar.random(rng, BATCH)
     goal = rng.normal(size=(200, 2))
-    point_of = lambda u, signs, angle: eight_bar.seen(eight_bar.design(u), angle, signs)[0]
+    point_of = lambda u, signs, angle: eight_bar.point_and_cosines(eight_bar.design(u), angle, signs)[0]
 
     def error(u, signs):
         """Return the sum of squared distances of a curve from its goal, from free numbers u and signs of the loops."""
@@ -319,12 +310,7 @@ CALLS = [
     (kinematics_poses_row,),
     (curves_row, False),
     (curves_row, True),
-    *(
-        (swarm_row, bounds, way, *budget)
-        for bounds in MAX_LENGTH
-        for way in ("batched", "documented")
-        for budget in budgets(way)
-    ),
+    *((swarm_row, bounds, way, *budget) for bounds in MAX_LENGTH for way in WAYS for budget in budgets(way)),
     *((path_row, bounds, starts) for bounds in MAX_LENGTH for starts in (256, 4096)),
     *((same_error_row, bounds, way) for bounds in MAX_LENGTH for way in WAYS),
 ]

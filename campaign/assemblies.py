@@ -75,9 +75,8 @@ class RoughGuesses(Oracle):
         varies = lambda x: eqx.is_inexact_array(x) and np.shape(x)[-2:] != (3, 3)
         change = jax.tree.map(lambda x: rng.normal(size=np.shape(x)) if varies(x) else np.zeros_like(x), mech)
         # Half of the guesses are rough, half are wild.
-        distance = np.where(np.arange(LANES) % 2, MAX_GUESS_DISTANCE, 0.5)[:, None] * rng.uniform(
-            -1, 1, (LANES, layout.m)
-        )
+        largest = np.where(np.arange(LANES) % 2, MAX_GUESS_DISTANCE, 0.5)[:, None]
+        distance = largest * rng.uniform(-1, 1, (LANES, layout.m))
         shift = np.where(layout.angular, np.clip(distance, -np.pi, np.pi), distance)
         guess = np.asarray(jax.vmap(layout.retract)(q, jnp.asarray(shift)))
         return seed // ROUNDS, mech, change, guess, rng.normal(size=(LANES, layout.m))
@@ -109,6 +108,5 @@ class RoughGuesses(Oracle):
         # beyond such a border, the differences are wrong by about as much as they differ from each other.
         spread = np.abs(coarse - fine).max(axis=1, keepdims=True)
         smooth = (spread < 1e-4 * scale) & (np.abs(between - q).max(axis=1, keepdims=True) < STEP)
-        account.within(
-            "derivative of an assembly", derivative, difference, 1e-6 * scale + 2 * spread, scale, good & smooth
-        )
+        bound = 1e-6 * scale + 2 * spread
+        account.within("derivative of an assembly", derivative, difference, bound, scale, good & smooth)

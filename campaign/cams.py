@@ -1,7 +1,6 @@
 """Cams that are eccentric circles, given by their polar outlines: the lift of each follower is elementary."""
 
 import jax.numpy as jnp
-import numpy as np
 
 import jaxmbs as mbs
 from campaign.closed_forms import ClosedForm
@@ -39,7 +38,7 @@ def _contact_angle(centre, normal, r, angle):
 
 
 class Cam(ClosedForm):
-    """Designs and margin of both followers."""
+    """Designs of both followers, which can always be assembled."""
 
     seconds = 30.0
 
@@ -52,10 +51,6 @@ class Cam(ClosedForm):
             "roller": rng.uniform(0.1, 1.0, count),
             "guide": rng.uniform(-0.15, 0.15, count),
         }
-
-    def margin(self, b, low, high):
-        """Return margins of 1 with the error 0: these followers can always be assembled."""
-        return np.ones_like(low), 0.0
 
 
 class FlatFollower(Cam):

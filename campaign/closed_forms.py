@@ -47,13 +47,13 @@ class ClosedForm(Oracle):
     def formula(self, b, angle, floor: float):
         """Return q by the closed form. Radicands are at least `floor`, relative to the size of the design."""
 
-    @abc.abstractmethod
     def margin(self, b, low, high):
         """Return the margin of assembly (count, times) over angles from `low` to `high`, and its rounding bound.
 
         The margin is positive if the mechanism can be closed at all angles of [low, high], and negative if not; it is
-        relative to the size of the design squared.
+        relative to the size of the design squared. By default it is 1: the mechanism can always be assembled.
         """
+        return np.ones_like(low), 0.0
 
     def values(self, b, angle):
         """Return the compared quantities by the formula, by default all of q."""

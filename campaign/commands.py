@@ -53,9 +53,8 @@ class Commands(Oracle):
     def question(self, seed):
         """Return valid commands with some words changed, for the round with this seed."""
         rng = np.random.default_rng(seed)
-        return [
-            _mutilated_words(rng, list(VALID_COMMANDS[int(rng.integers(len(VALID_COMMANDS)))])) for _ in range(BATCH)
-        ]
+        valid = lambda: list(VALID_COMMANDS[int(rng.integers(len(VALID_COMMANDS)))])
+        return [_mutilated_words(rng, valid()) for _ in range(BATCH)]
 
     def answer(self, question):
         """Return exit code, output and complaint of each command, or its error."""
@@ -121,9 +120,8 @@ def _fault_of(words, outcome) -> str | None:
     code, out, err = outcome
     if code not in (0, 1, 2):
         return f"exit code {code}"
-    complaints = [
-        line for line in err.splitlines() if line.startswith("jaxmbs: ") and not line.startswith("jaxmbs: warning")
-    ]
+    lines = [line for line in err.splitlines() if not line.startswith("jaxmbs: warning")]
+    complaints = [line for line in lines if line.startswith("jaxmbs: ")]
     if "Traceback" in err or "Traceback" in out:
         return "a traceback"
     if code == 2 and len(complaints) != 1:

@@ -71,11 +71,10 @@ class Moved(Repetition):
     def judge(self, account, question, answer):
         """Compare the motion with the reference, displaced in the same way."""
         made, ref, place = question
-        account.count("steps", question[0].steps())
+        account.count("steps", made.steps())
         turn = lambda x: np.einsum("ij,...j->...i", place.a, x)
-        wanted = dataclasses.replace(
-            ref.state, **dict(zip("qv", _move_bodies(made, place, ref.state.q, ref.state.v, turn), strict=True))
-        )
+        q, v = _move_bodies(made, place, ref.state.q, ref.state.v, turn)
+        wanted = dataclasses.replace(ref.state, q=q, v=v)
         good = ref.good & (answer.status == 0)[:, None]
         account.within("state", with_sign_of(made, answer, wanted), wanted.x, 4 * ref.bound, ref.scale, good)
 
@@ -109,8 +108,8 @@ UNIT_POWERS = {
 SLIDING_JOINTS = ("Translational", "Prismatic")
 
 
-def unit_powers(mech, element, name, dimension):
-    """Return the powers of length, mass and time in the unit of a field."""
+def unit_powers(mech, element, name):
+    """Return the powers of length, mass and time in the unit of a field, by its name, of an element of a mechanism."""
     kind = type(element).__name__
     name = name.split("_")[0] if name.startswith("point") else name
     joint = mech.constraints.get(getattr(element, "joint", None))
@@ -130,9 +129,8 @@ def unit_powers(mech, element, name, dimension):
     if kind == "Motor":
         # Currents keep their unit: torques scale with the constant, and voltages with power.
         length = 1 if slides else 2
-        return {"torque_constant": (length, 1, -2), "voltage": (2, 1, -3), "resistance": (2, 1, -3)}.get(
-            name, (0, 0, 0)
-        )
+        powers = {"torque_constant": (length, 1, -2), "voltage": (2, 1, -3), "resistance": (2, 1, -3)}
+        return powers.get(name, (0, 0, 0))
     return UNIT_POWERS.get(name, (0, 0, 0))
 
 
@@ -156,9 +154,8 @@ class Units(Repetition):
         """Return the motion in units scaled by factors of length, mass and time, converted to the first units."""
         mech, q, v = ref.batch
         size = lambda powers: np.prod([scale**p for scale, p in zip(scales, powers, strict=True)])
-        change = lambda element, name, value: (
-            value * size(unit_powers(made.mech, element, name, made.structure.dimension))
-        )
+        powers = lambda element, name: unit_powers(made.mech, element, name)
+        change = lambda element, name, value: value * size(powers(element, name))
         length, _, time = scales
         # Factors of the coordinates and velocities; only lengths change.
         of_q, of_v = (np.where(rows, length, 1) for rows in length_masks(made))
@@ -201,9 +198,8 @@ class Permuted(Repetition):
         made, ref, bodies, joints = question
         mech, q, v = ref.batch
         order = lambda named, places: {list(named)[k]: list(named.values())[k] for k in places}
-        change = lambda mech: mbs.Mechanism(
-            order(mech.bodies, bodies), order(mech.constraints, joints), mech.drivers, mech.forces
-        )
+        both = lambda mech: (order(mech.bodies, bodies), order(mech.constraints, joints))
+        change = lambda mech: mbs.Mechanism(*both(mech), mech.drivers, mech.forces)
         batch = mech, *(_reorder_bodies(x, bodies) for x in (q, v))
         state = made.run(batch, (0.0, ref.end), key="permuted", change=change)
         back = np.argsort(bodies)

@@ -59,9 +59,8 @@ class FourBar(ClosedForm):
         a, rod, c, d = (b[name][:, None] for name in ("crank", "coupler", "rocker", "ground"))
         smallest, largest = extremes_of_cosine(low, high)
         closest, widest = (a**2 + d**2 - 2 * a * d * x for x in (largest, smallest))
-        return np.minimum(closest - (rod - c) ** 2, (rod + c) ** 2 - widest) / self.size(b)[
-            :, None
-        ] ** 2, MARGIN_TOLERANCE
+        margin = np.minimum(closest - (rod - c) ** 2, (rod + c) ** 2 - widest)
+        return margin / self.size(b)[:, None] ** 2, MARGIN_TOLERANCE
 
 
 class SliderCrank(ClosedForm):
@@ -85,9 +84,8 @@ class SliderCrank(ClosedForm):
         up = b["offset"] - a[1]
         along = b["branch"] * _root(b["rod"] ** 2 - up**2, floor)
         slider = jnp.stack([a[0] + along, b["offset"]])
-        return jnp.concatenate(
-            [_pose(0 * a, angle), _pose(a, jnp.arctan2(up, along)), _pose(slider, jnp.zeros_like(angle))]
-        )
+        poses = _pose(0 * a, angle), _pose(a, jnp.arctan2(up, along)), _pose(slider, jnp.zeros_like(angle))
+        return jnp.concatenate(poses)
 
     def margin(self, b, low, high):
         """Return the margin of assembly between angles `low` and `high`, in sizes squared, and its rounding bound."""
@@ -154,15 +152,13 @@ class SlottedWheel(ClosedForm):
 
     def mechanism(self, b):
         """Return the mechanism of a design while its pin is in a slot."""
-        block = planar.Revolute("crank", "block", (b["crank"], 0), (0, 0))
-        guide = planar.Translational("wheel", "block", (0, 0), (0, 0), (-1, 0), (1, 0))
         return mbs.Mechanism(
             {"crank": planar.Body(), "wheel": planar.Body(), "block": planar.Body()},
             {
                 "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
                 "C": planar.Revolute("ground", "wheel", (b["ground"], 0), (0, 0)),
-                "pin": block,
-                "slot": guide,
+                "pin": planar.Revolute("crank", "block", (b["crank"], 0), (0, 0)),
+                "slot": planar.Translational("wheel", "block", (0, 0), (0, 0), (-1, 0), (1, 0)),
             },
             {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))},
         )
@@ -173,10 +169,6 @@ class SlottedWheel(ClosedForm):
         wheel = jnp.arctan2(-a[1], b["ground"] - a[0])
         c = jnp.stack([b["ground"], 0 * b["ground"]])
         return jnp.concatenate([_pose(0 * a, angle), _pose(c, wheel), _pose(a, wheel)])
-
-    def margin(self, b, low, high):
-        """Return margins of 1 with the error 0: the mechanism can always be assembled."""
-        return np.ones_like(low), 0.0
 
     def question(self, seed):
         """Return designs, and for each the angles of the crank from entering the slot to leaving it."""
@@ -203,10 +195,8 @@ class SpatialFourBar(ClosedForm):
         """Return the pivot of the rocker, and the axes of its joint as columns; z is the axis of rotation."""
         ct, st, cs, ss = (f(b[name]) for name in ("tilt", "swing") for f in (jnp.cos, jnp.sin))
         zero = jnp.zeros_like(ct)
-        axes = jnp.stack(
-            [jnp.stack([cs * ct, ss * ct, -st]), jnp.stack([-ss, cs, zero]), jnp.stack([cs * st, ss * st, ct])]
-        )
-        return jnp.stack([b["x"], b["y"], b["z"]]), axes.T
+        axes = [cs * ct, ss * ct, -st], [-ss, cs, zero], [cs * st, ss * st, ct]
+        return jnp.stack([b["x"], b["y"], b["z"]]), jnp.stack([jnp.stack(axis) for axis in axes]).T
 
     def mechanism(self, b):
         """Return the mechanism of a design."""

@@ -36,14 +36,12 @@ class Formulations(Oracle):
         return reference(made, ref.batch, ref.end, formulation)
 
     def judge(self, account, question, answer):
-        """Compare final states and energies of both motions, within the bounds of both."""
-        _, ref, formulation = question
-        account.count("steps", question[0].steps())
-        other = answer
-        bound = ref.bound + other.bound
-        what = type(formulation).__name__
-        good = ref.good & (other.state.status == 0)[:, None] & (bound < 1e-4 * ref.scale)
-        account.within(what, with_sign_of(question[0], other.state, ref.state), ref.state.x, bound, ref.scale, good)
+        """Compare the final states of both motions, within the bounds of both."""
+        made, ref, formulation = question
+        account.count("steps", made.steps())
+        bound, name = ref.bound + answer.bound, type(formulation).__name__
+        good = ref.good & (answer.state.status == 0)[:, None] & (bound < 1e-4 * ref.scale)
+        account.within(name, with_sign_of(made, answer.state, ref.state), ref.state.x, bound, ref.scale, good)
 
 
 def with_sign_of(made, state, like):

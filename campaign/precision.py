@@ -30,10 +30,8 @@ class Gradients(Oracle):
         rng = np.random.default_rng((seed, 5))
         mech, q, v = ref.batch
         moved = ("mass", "stiffness", "damping", "value", "acceleration")
-        still = map_numbers(
-            mech, lambda element, name, x: x * rng.uniform(-1, 1) if name in moved else np.zeros_like(x)
-        )
-        tangent = jax.tree.map(lambda x: x.astype(float), still)
+        change = lambda element, name, x: x * rng.uniform(-1, 1) if name in moved else np.zeros_like(x)
+        tangent = jax.tree.map(lambda x: x.astype(float), map_numbers(mech, change))
         return made, ref, (tangent, np.zeros_like(q), rng.normal(size=v.shape))
 
     def answer(self, question):
@@ -140,9 +138,8 @@ class Eager(Oracle):
         compiled = made._compiled["quantities"](*ref.batch)
         mech, *state = ref.batch
         signs = [np.random.default_rng(k).choice([-1.0, 1.0], x.shape) for k, x in enumerate(state)]
-        moved = made._compiled["quantities"](
-            mech, *(x * (1 + self.STEP * s) for x, s in zip(state, signs, strict=True))
-        )
+        beside = [x * (1 + self.STEP * s) for x, s in zip(state, signs, strict=True)]
+        moved = made._compiled["quantities"](mech, *beside)
         eager = [quantities(*jax.tree.map(lambda x, k=k: jnp.asarray(x[k]), ref.batch)) for k in chosen]
         return jax.tree.map(np.asarray, (compiled, moved, eager))
 

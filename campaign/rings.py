@@ -4,7 +4,6 @@ import abc
 from typing import ClassVar
 
 import jax.numpy as jnp
-import numpy as np
 
 import jaxmbs as mbs
 from campaign.closed_forms import ClosedForm
@@ -122,10 +121,6 @@ class Bennett(Ring):
         """Return the angles of the first hinges of crank, coupler and rocker."""
         ratio = jnp.sin((b["twist"] + b["other"]) / 2) / jnp.sin((b["twist"] - b["other"]) / 2)
         return angle, 2 * jnp.arctan2(ratio * jnp.cos(angle / 2), jnp.sin(angle / 2)), -angle
-
-    def margin(self, b, low, high):
-        """Return margins of 1 with the error 0: the linkage can always be assembled."""
-        return np.ones_like(low), 0.0
 
     def size(self, b):
         """Return the length of ground and coupler."""

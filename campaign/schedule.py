@@ -48,22 +48,24 @@ def run(oracles: Sequence[Oracle], tally: Tally, seconds: float, say: Callable[[
     round.
     """
     end, durations = time.monotonic() + seconds, {one.name: [] for one in oracles}
-    with contextlib.ExitStack() as stack:
-        stack.callback(tally.forget_running)
+    try:
         while True:
             fits = [one for one in oracles if _expected_seconds(one, durations[one.name]) < end - time.monotonic()]
             if not fits:
                 return
             oracle = min(fits, key=lambda one: tally.lines.get(one.name, Line()).seconds / one.share)
             durations[oracle.name].append(_round(oracle, tally, say))
+    finally:
+        tally.forget_running()
 
 
 def once(oracles: Sequence[Oracle], tally: Tally, say: Callable[[str], None] = print) -> None:
     """Run one round of each oracle, without a limit on time."""
-    with contextlib.ExitStack() as stack:
-        stack.callback(tally.forget_running)
+    try:
         for oracle in oracles:
             _round(oracle, tally, say)
+    finally:
+        tally.forget_running()
 
 
 def _round(oracle: Oracle, tally: Tally, say: Callable[[str], None]) -> float:

@@ -12,7 +12,7 @@ FILE = "tally.json"
 
 @dataclasses.dataclass
 class Line:
-    """Sum of the accounts of an oracle, with the number of rounds and their time."""
+    """Sum of the accounts of an oracle, with the number of rounds, their seconds, and those of the longest."""
 
     rounds: int = 0
     seconds: float = 0.0
@@ -25,17 +25,9 @@ class Line:
     finds: int = 0
 
     def add(self, account: Account, seconds: float) -> None:
-        """Add a round."""
-        self.rounds += 1
-        self.seconds += seconds
-        self.longest = max(self.longest, seconds)
-        for unit, number in account.counts.items():
-            self.counts[unit] = self.counts.get(unit, 0) + number
-        self.comparisons += account.comparisons
-        self.unjudged += account.unjudged
-        self.deviation = max(self.deviation, account.deviation)
-        self.share = max(self.share, min(account.share, 1e300))
-        self.finds += len(account.finds)
+        """Add a round, which took this many seconds."""
+        numbers = account.comparisons, account.unjudged, account.deviation, min(account.share, 1e300)
+        self.join(Line(1, seconds, seconds, account.counts, *numbers, len(account.finds)))
 
     def join(self, other: "Line") -> None:
         """Add the rounds of another line."""
@@ -132,19 +124,17 @@ def rows(lines: dict[str, Line]) -> list[tuple[str, ...]]:
     for name, line in sorted(lines.items()):
         counts = ", ".join(f"{number:,} {unit}" for unit, number in line.counts.items())
         size = [f"{line.deviation:.1e}" if line.deviation else "0", f"{100 * line.share:.2g} %" if line.share else "0"]
-        found.append(
-            (name, f"{line.rounds:,}", counts, f"{line.comparisons:,}", *size, f"{line.finds:,}", f"{line.seconds:.0f}")
-        )
+        begin, end = (f"{line.rounds:,}", counts, f"{line.comparisons:,}"), (f"{line.finds:,}", f"{line.seconds:.0f}")
+        found.append((name, *begin, *size, *end))
     return found
 
 
 def table(lines: dict[str, Line]) -> str:
     """Return the table as text for a terminal."""
-    lines_ = [HEAD, *rows(lines)]
-    widths = [max(len(row[k]) for row in lines_) for k in range(len(HEAD))]
-    return "\n".join(
-        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in lines_
-    )
+    all_rows = [HEAD, *rows(lines)]
+    widths = [max(map(len, column)) for column in zip(*all_rows, strict=True)]
+    padded = ((word.ljust(width) for word, width in zip(row, widths, strict=True)) for row in all_rows)
+    return "\n".join("  ".join(words).rstrip() for words in padded)
 
 
 # Text above the table of a campaign on its page.

@@ -27,12 +27,6 @@ def bar(body="a", reach=1.0):
     return ((body, (0.0, 0.0)), (body, (reach, 0.0)))
 
 
-# Words for the reaction of elements that hold x.
-ALONG_X = "a force along the x axis of the ground"
-# Words for the reaction of elements that hold y.
-ALONG_Y = "a force along the y axis of the ground"
-# Words for the reaction of elements that hold an angle.
-ANGLE = "a torque"
 # Words for the reaction of drivers; the braces hold the kind of force or torque.
 EFFORT = "Its multiplier is the driving {}, `reactions[…].effort`."
 # Points drawn on the two planar bars "a" and "b" of most examples.
@@ -42,78 +36,53 @@ PLANAR_PAIR = bar("a") + bar("b")
 PLANAR = {
     "Joints": {
         "Revolute": Entry(
-            'planar.Revolute("a", "b", (1.0, 0.0), (0.0, 0.0))',
-            {"a": (0, 0, 0.4), "b": (0.9, 0.4, -0.6)},
-            "A force through the pin with two components; no torque about it.",
-            PLANAR_PAIR,
+            'planar.Revolute("a", "b", (1.0, 0.0), (0.0, 0.0))', {"a": (0, 0, 0.4), "b": (0.9, 0.4, -0.6)},
+            "A force through the pin with two components; no torque about it.", PLANAR_PAIR,
         ),
         "Translational": Entry(
             'planar.Translational("a", "b", (0.0, 0.0), (0.0, 0.0), (1.0, 0.0))',
-            {"a": (0, 0, 0.3), "b": (0.7, 0.2, 0.3)},
-            "A force across the slide and a torque; nothing along it.",
+            {"a": (0, 0, 0.3), "b": (0.7, 0.2, 0.3)}, "A force across the slide and a torque; nothing along it.",
             bar("a", 1.4) + bar("b", 0.2),
         ),
         "RevoluteTranslational": Entry(
             'planar.RevoluteTranslational("a", "b", (0.0, 0.0), (0.0, 0.0), (1.0, 0.0))',
-            {"a": (0, 0, 0.3), "b": (0.7, 0.2, -0.7)},
-            "A force across the slot.",
-            bar("a", 1.4) + bar("b", 0.8),
+            {"a": (0, 0, 0.3), "b": (0.7, 0.2, -0.7)}, "A force across the slot.", bar("a", 1.4) + bar("b", 0.8),
         ),
         "Distance": Entry(
-            'planar.Distance("a", "b", (0.8, 0.0), (0.0, 0.0), 1.0)',
-            {"a": (0, 0, 0.9), "b": (1.4, 0.9, -0.8)},
-            "A force along the line of the two points: a massless rod.",
-            bar("a", 0.8) + bar("b", 0.8),
+            'planar.Distance("a", "b", (0.8, 0.0), (0.0, 0.0), 1.0)', {"a": (0, 0, 0.9), "b": (1.4, 0.9, -0.8)},
+            "A force along the line of the two points: a massless rod.", bar("a", 0.8) + bar("b", 0.8),
         ),
     },
     "Absolute and relative constraints": {
         "AbsoluteX": Entry(
-            'planar.AbsoluteX("a", (0.5, 0.0), 0.6)',
-            {"a": (0.2, 0.3, 0.6)},
-            f"It is {ALONG_X}.",
-            bar(),
+            'planar.AbsoluteX("a", (0.5, 0.0), 0.6)', {"a": (0.2, 0.3, 0.6)}, "It is a force along the x axis of the ground.", bar(),
         ),
         "AbsoluteY": Entry(
-            'planar.AbsoluteY("a", (0.5, 0.0), 0.6)',
-            {"a": (0.2, 0.3, 0.6)},
-            f"It is {ALONG_Y}.",
-            bar(),
+            'planar.AbsoluteY("a", (0.5, 0.0), 0.6)', {"a": (0.2, 0.3, 0.6)}, "It is a force along the y axis of the ground.", bar(),
         ),
         "AbsoluteAngle": Entry(
-            'planar.AbsoluteAngle("a", 0.5)',
-            {"a": (0, 0, 0.5)},
-            f"It is {ANGLE} from the ground.",
-            bar(),
+            'planar.AbsoluteAngle("a", 0.5)', {"a": (0, 0, 0.5)}, "It is a torque from the ground.", bar(),
         ),
         "AbsoluteDistance": Entry(
-            'planar.AbsoluteDistance("a", (0.0, 0.0), (0.0, 0.0), 0.8)',
-            {"a": (0.6, 0.5, 0.2)},
-            "A force along the line from the fixed point.",
-            bar("a", 0.7),
+            'planar.AbsoluteDistance("a", (0.0, 0.0), (0.0, 0.0), 0.8)', {"a": (0.6, 0.5, 0.2)},
+            "A force along the line from the fixed point.", bar("a", 0.7),
         ),
         "RelativeX": Entry(
-            'planar.RelativeX("a", "b", (0.5, 0.0), (0.0, 0.0), 0.8)',
-            {"a": (0, 0, 0.3), "b": (1.2, 0.6, 0.9)},
-            "A force along the x axis of the ground between the two points.",
-            PLANAR_PAIR,
+            'planar.RelativeX("a", "b", (0.5, 0.0), (0.0, 0.0), 0.8)', {"a": (0, 0, 0.3), "b": (1.2, 0.6, 0.9)},
+            "A force along the x axis of the ground between the two points.", PLANAR_PAIR,
         ),
         "RelativeY": Entry(
-            'planar.RelativeY("a", "b", (0.5, 0.0), (0.0, 0.0), 0.6)',
-            {"a": (0, 0, 0.3), "b": (1.2, 0.6, 0.9)},
-            "A force along the y axis of the ground between the two points.",
-            PLANAR_PAIR,
+            'planar.RelativeY("a", "b", (0.5, 0.0), (0.0, 0.0), 0.6)', {"a": (0, 0, 0.3), "b": (1.2, 0.6, 0.9)},
+            "A force along the y axis of the ground between the two points.", PLANAR_PAIR,
         ),
         "RelativeAngle": Entry(
-            'planar.RelativeAngle("a", "b", 0.6)',
-            {"a": (0, 0, 0.3), "b": (1.1, 0.2, 0.9)},
-            "A torque between the bodies.",
-            PLANAR_PAIR,
+            'planar.RelativeAngle("a", "b", 0.6)', {"a": (0, 0, 0.3), "b": (1.1, 0.2, 0.9)},
+            "A torque between the bodies.", PLANAR_PAIR,
         ),
     },
     "Gears and cams": {
         "Gear": Entry(
-            'planar.Gear("a", "b", (0.0, 0.0), (0.0, 0.0), 0.6, 0.4)',
-            {"a": (0, 0, 0.2), "b": (1.0, 0, 0.1)},
+            'planar.Gear("a", "b", (0.0, 0.0), (0.0, 0.0), 0.6, 0.4)', {"a": (0, 0, 0.2), "b": (1.0, 0, 0.1)},
             "The force of the teeth along the common tangent of the pitch circles.",
             context='{"A": planar.Revolute("ground", "a", (0, 0), (0, 0)), "B": planar.Revolute("ground", "b", (1, 0), (0, 0))}',
         ),
@@ -121,8 +90,7 @@ PLANAR = {
             'planar.RackPinion("a", "b", (0.0, 0.0), (0.0, 0.0), (1.0, 0.0), 0.4)',
             {"a": (0, 0, 0), "b": (0.8, 0.4, 0)},
             "The force of the teeth along the rack, and the force that keeps the pinion at its distance.",
-            context='{"rail": planar.Translational("ground", "a", (0, 0), (0, 0), (1, 0))}',
-            points=bar("a", 1.6),
+            context='{"rail": planar.Translational("ground", "a", (0, 0), (0, 0), (1, 0))}', points=bar("a", 1.6),
         ),
         "CamFollower": Entry(
             'planar.CamFollower("a", "b", (0.0, 0.0), (0.0, 0.0),\n    planar.FunctionOutline(lambda alpha: 0.5 + 0.12 * jnp.cos(alpha)), planar.FunctionOutline(0.2))',
@@ -132,79 +100,58 @@ PLANAR = {
         ),
         "CamFlatFollower": Entry(
             'planar.CamFlatFollower("a", "b", (0.0, 0.0), (0.0, 0.0),\n    planar.FunctionOutline(lambda alpha: 0.5 + 0.12 * jnp.cos(alpha)))',
-            {"a": (0, 0, 0.4), "b": (0, 0.6, 0), "cam": (1.2,)},
-            "A force across the face at the contact.",
+            {"a": (0, 0, 0.4), "b": (0, 0.6, 0), "cam": (1.2,)}, "A force across the face at the contact.",
             (("b", (-0.5, 0.0)), ("b", (0.5, 0.0))),
             '{"A": planar.Revolute("ground", "a", (0, 0), (0, 0)), "slide": planar.Translational("ground", "b", (0, 0), (0, 0), (0, 1))}',
         ),
         "PointFollower": Entry(
             'planar.PointFollower("a", "b", (0.0, 0.0), (0.0, 0.0),\n    planar.FunctionOutline(lambda alpha: 0.8 + 0.2 * jnp.cos(2 * alpha)))',
-            {"a": (0.6, 0.6, -0.9), "b": (0, 0, 0.0), "cam": (0.7,)},
-            "A force across the outline at the point.",
-            bar("a", 0.8),
-            '{"B": planar.Revolute("ground", "b", (0, 0), (0, 0))}',
+            {"a": (0.6, 0.6, -0.9), "b": (0, 0, 0.0), "cam": (0.7,)}, "A force across the outline at the point.",
+            bar("a", 0.8), '{"B": planar.Revolute("ground", "b", (0, 0), (0, 0))}',
         ),
     },
     "Drivers": {
         "AbsoluteXDriver": Entry(
-            'planar.AbsoluteXDriver("a", (0.5, 0.0), mbs.motion.Ramp(1.0, 0.6))',
-            {"a": (0.2, 0.3, 0.6)},
-            EFFORT.format("force along x"),
-            bar(),
+            'planar.AbsoluteXDriver("a", (0.5, 0.0), mbs.motion.Ramp(1.0, 0.6))', {"a": (0.2, 0.3, 0.6)},
+            EFFORT.format("force along x"), bar(),
         ),
         "AbsoluteYDriver": Entry(
-            'planar.AbsoluteYDriver("a", (0.5, 0.0), mbs.motion.Ramp(1.0, 0.6))',
-            {"a": (0.2, 0.3, 0.6)},
-            EFFORT.format("force along y"),
-            bar(),
+            'planar.AbsoluteYDriver("a", (0.5, 0.0), mbs.motion.Ramp(1.0, 0.6))', {"a": (0.2, 0.3, 0.6)},
+            EFFORT.format("force along y"), bar(),
         ),
         "AbsoluteAngleDriver": Entry(
-            'planar.AbsoluteAngleDriver("a", mbs.motion.Ramp(1.0, 0.5))',
-            {"a": (0, 0, 0.5)},
-            EFFORT.format("torque"),
-            bar(),
-            '{"A": planar.Revolute("ground", "a", (0, 0), (0, 0))}',
+            'planar.AbsoluteAngleDriver("a", mbs.motion.Ramp(1.0, 0.5))', {"a": (0, 0, 0.5)}, EFFORT.format("torque"),
+            bar(), '{"A": planar.Revolute("ground", "a", (0, 0), (0, 0))}',
         ),
         "RelativeXDriver": Entry(
             'planar.RelativeXDriver("a", "b", (0.5, 0.0), (0.0, 0.0), mbs.motion.Ramp(1.0, 0.8))',
-            {"a": (0, 0, 0.3), "b": (1.2, 0.6, 0.9)},
-            EFFORT.format("force along x"),
-            PLANAR_PAIR,
+            {"a": (0, 0, 0.3), "b": (1.2, 0.6, 0.9)}, EFFORT.format("force along x"), PLANAR_PAIR,
         ),
         "RelativeYDriver": Entry(
             'planar.RelativeYDriver("a", "b", (0.5, 0.0), (0.0, 0.0), mbs.motion.Ramp(1.0, 0.6))',
-            {"a": (0, 0, 0.3), "b": (1.2, 0.6, 0.9)},
-            EFFORT.format("force along y"),
-            PLANAR_PAIR,
+            {"a": (0, 0, 0.3), "b": (1.2, 0.6, 0.9)}, EFFORT.format("force along y"), PLANAR_PAIR,
         ),
         "RelativeAngleDriver": Entry(
-            'planar.RelativeAngleDriver("a", "b", mbs.motion.Ramp(1.0, 0.6))',
-            {"a": (0, 0, 0.3), "b": (1.1, 0.2, 0.9)},
-            EFFORT.format("torque"),
-            PLANAR_PAIR,
+            'planar.RelativeAngleDriver("a", "b", mbs.motion.Ramp(1.0, 0.6))', {"a": (0, 0, 0.3), "b": (1.1, 0.2, 0.9)},
+            EFFORT.format("torque"), PLANAR_PAIR,
         ),
         "DistanceDriver": Entry(
             'planar.DistanceDriver("a", "b", (0.8, 0.0), (0.0, 0.0), mbs.motion.Ramp(0.2, 1.0))',
-            {"a": (0, 0, 0.9), "b": (1.4, 0.9, -0.8)},
-            EFFORT.format("force along the line (times twice the distance)"),
+            {"a": (0, 0, 0.9), "b": (1.4, 0.9, -0.8)}, EFFORT.format("force along the line (times twice the distance)"),
             bar("a", 0.8) + bar("b", 0.8),
         ),
         "RevoluteDriver": Entry(
-            'planar.RevoluteDriver("a", "b", mbs.motion.Ramp(6.28, -1.0))',
-            {"a": (0, 0, 0.4), "b": (0.9, 0.4, -0.6)},
-            EFFORT.format("torque"),
-            PLANAR_PAIR,
-            '{"pin": planar.Revolute("a", "b", (1.0, 0.0), (0.0, 0.0))}',
+            'planar.RevoluteDriver("a", "b", mbs.motion.Ramp(6.28, -1.0))', {"a": (0, 0, 0.4), "b": (0.9, 0.4, -0.6)},
+            EFFORT.format("torque"), PLANAR_PAIR, '{"pin": planar.Revolute("a", "b", (1.0, 0.0), (0.0, 0.0))}',
         ),
         "TranslationalDriver": Entry(
             'planar.TranslationalDriver("a", "b", (0.0, 0.0), (0.0, 0.0), (1.0, 0.0), mbs.motion.Ramp(0.3, 0.7))',
-            {"a": (0, 0, 0.3), "b": (0.7, 0.2, 0.3)},
-            EFFORT.format("force along the slide"),
+            {"a": (0, 0, 0.3), "b": (0.7, 0.2, 0.3)}, EFFORT.format("force along the slide"),
             bar("a", 1.4) + bar("b", 0.2),
             '{"slide": planar.Translational("a", "b", (0.0, 0.0), (0.0, 0.0), (1.0, 0.0))}',
         ),
     },
-}
+}  # fmt: skip
 
 # Points drawn on the two spatial rods "a" and "b" of most examples, both along x.
 PAIR = (("a", (-0.9, 0.0, 0.0)), ("b", (0.9, 0.0, 0.0)))

@@ -25,10 +25,9 @@ from jaxmbs.system.trajectory import Trajectory
 
 # Key of quantities of the whole mechanism, in the place of the name of a driver or joint.
 WHOLE_MECHANISM = ""
-# Cost of a design that cannot complete the cycle, times the fraction of the cycle that it misses. Designs that work
-# cost about 1.
+# Cost of a design that cannot complete the cycle, times the fraction that it misses. Designs that work cost about 1.
 FAILED_CYCLE_COST = 1e6
-# A quantity below this fraction of the largest one is rounding error, so nothing can be minimised relative to it.
+# Quantities of the given design below this fraction of the largest are rounding errors: no cost is relative to them.
 MIN_RELATIVE_QUANTITY = 1e-12
 
 
@@ -115,7 +114,7 @@ def balance(
     given = build(design)
     cycle = jnp.linspace(0, period, samples + 1) if times is None else jnp.asarray(times, float)
     if run is None:
-        first_motion, motion_of = _motions(given, design, cycle, guess)
+        first_motion, motion_of = _motion_and_function(given, design, cycle, guess)
     else:
         first_motion, motion_of = run(given), lambda _, mech: run(mech)
 
@@ -144,18 +143,11 @@ def balance(
             checks["clearance"] = unit / jnp.max(singularity)
         return value if also is None else value + also(design, motion, loads), checks
 
-    options: Any = {
-        "starts": starts,
-        "seed": seed,
-        "keep": keep,
-        "steps": steps,
-        "progress": progress,
-        "resume": resume,
-    }
-    return descent.minimise(objective, design, lower=lower, upper=upper, **options)
+    search: Any = {"starts": starts, "seed": seed, "keep": keep, "progress": progress, "resume": resume}
+    return descent.minimise(objective, design, lower=lower, upper=upper, steps=steps, **search)
 
 
-def _motions(mech: Mechanism, design, times: Array, guess) -> tuple[Trajectory, Callable]:
+def _motion_and_function(mech: Mechanism, design, times: Array, guess) -> tuple[Trajectory, Callable]:
     """Return the driven motion of the given design, and the function (design, mechanism) ↦ motion of other designs."""
     first = guess(design) if callable(guess) else guess
     try:
@@ -169,7 +161,7 @@ def _motions(mech: Mechanism, design, times: Array, guess) -> tuple[Trajectory, 
 
 
 def _check_driven(mech: Mechanism, guess, times, error: ValueError) -> None:
-    """Raise an error that gives the number of undriven degrees of freedom, if there are any."""
+    """Raise ValueError from the `error` of `kinematics` if some degrees of freedom are not driven."""
     times = np.ravel(times)
     if not len(times):
         return
@@ -182,7 +174,7 @@ def _check_driven(mech: Mechanism, guess, times, error: ValueError) -> None:
 
 
 def _check_motion(motion: Trajectory, reached: np.ndarray) -> None:
-    """Raise ValueError if the given design does not reach all times."""
+    """Raise ValueError if the motion of the given design does not reach all times; `reached` is a mask of the times."""
     if not reached.all():
         k = int(np.argmin(reached))
         name = Status(int(motion.status[k])).name
@@ -215,7 +207,13 @@ def _for_users(quantities: dict[str, dict[str, Array]]) -> dict[str, Any]:
 
 
 def _weights(minimise: Mapping[str, Any], before: dict[str, dict[str, Array]]) -> dict[tuple[str, str], float]:
-    """Return the weights that are not zero, by (kind, name of the driver or joint) of the quantity."""
+    """Return the weights that are not zero, by (kind, name of the driver or joint) of the quantity.
+
+    minimise: as for `balance`. before: the quantities of the given design, see `_quantities`.
+
+    Raises:
+        ValueError: an unknown name, an unusable weight, or a quantity that vanishes at the given design.
+    """
     if not isinstance(minimise, Mapping):
         raise ValueError(f"minimise must be a mapping of names to weights, got {minimise!r}")
     weights = {}
@@ -226,23 +224,18 @@ def _weights(minimise: Mapping[str, Any], before: dict[str, dict[str, Array]]) -
         by_name = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
         for name, weight in by_name.items():
             if name not in names or (isinstance(given, Mapping) and name == WHOLE_MECHANISM):
-                raise ValueError(
-                    f"minimise[{key!r}] has {name!r}, which is not one of {', '.join(filter(None, names))}"
-                )
+                known = ", ".join(filter(None, names))
+                raise ValueError(f"minimise[{key!r}] has {name!r}, which is not one of {known}")
             if not isinstance(weight, (int, float)) or not 0 <= weight < np.inf:
                 raise ValueError(f"minimise[{key!r}] must be weights, not negative, got {weight!r}")
             if weight:
                 weights[key, name] = float(weight)
     if not weights:
         raise ValueError("minimise has no weight that is not zero")
-    _check_nonzero(weights, before)
-    return weights
-
-
-def _check_nonzero(weights, before) -> None:
-    """Raise ValueError if a weighted quantity vanishes at the given design, as the cost is relative to it."""
+    # The cost is relative to the quantities of the given design.
     largest = max(float(value) for values in before.values() for value in values.values())
     for key, name in weights:
         if not float(before[key][name]) > MIN_RELATIVE_QUANTITY * largest:
             of = f" of {name!r}" if name else ""
             raise ValueError(f"minimise: {key}{of} vanishes at the given design; leave it out, or begin elsewhere")
+    return weights

@@ -11,16 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs import search
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.search import (
-    PENALTY_START,
-    LeastSquaresProblem,
-    MultistartCarry,
-    SearchOptions,
-    Variables,
-    descend,
-    penalty_phases,
-)
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.closing import close_loops
 
@@ -30,15 +22,14 @@ BEST_STARTS = 128
 CLOSING_ATTEMPTS = 10
 # Number of equal intervals of the period at whose ends the motions of random designs are computed in `fit`.
 GRID_INTERVALS = 48
-# Number of times of the period, besides those of the targets, at which a mechanism must assemble during the search of
-# `fit`.
+# Number of times of a period, besides those of the targets, at which mechanisms must assemble in the search of `fit`.
 ASSEMBLY_CHECKS = 16
 # A motion is cyclic if the measure changes by at most this over a period, in units of the targets' spread.
 MAX_CYCLE_GAP = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class BuilderProblem(LeastSquaresProblem):
+class BuilderProblem(search.LeastSquaresProblem):
     """Least squares of `fit`. Equal problems, which share a compiled program, have equal functions and options.
 
     The shared unknowns are the free numbers of the design, then the offset and the common time if they are free. There
@@ -62,7 +53,7 @@ class BuilderProblem(LeastSquaresProblem):
 
     build: Callable
     measure: Callable
-    variables: Variables
+    variables: search.Variables
     target_times: np.ndarray | None
     floating: bool
     period: float
@@ -74,7 +65,7 @@ class BuilderProblem(LeastSquaresProblem):
     least_singular_value: float
     require: Callable | None
 
-    # In free numbers, and in periods for times.
+    # Largest change of an unknown in one step: of a free number; of a time, in periods.
     max_step = 0.3
 
     @property
@@ -125,10 +116,10 @@ class BuilderProblem(LeastSquaresProblem):
             missed = self.measure(design, mech, q) - target
             if self.offset:
                 missed = missed + self.size * shared[n : n + missed.shape[0]]
-            rows = [weight * missed / self.size, PENALTY_START * gap, singularity]
+            rows = [weight * missed / self.size, search.PENALTY_START * gap, singularity]
             if free_times and not self.cyclic:
                 outside = jnp.stack([-t, t - self.period]) / self.period
-                rows.append(PENALTY_START * jnp.maximum(outside, 0))
+                rows.append(search.PENALTY_START * jnp.maximum(outside, 0))
             return jnp.concatenate(rows), q
 
         def prior(shared):
@@ -169,13 +160,17 @@ def _motions(problem: BuilderProblem, guess, times) -> Callable:
     return jax.jit(lambda u: jax.vmap(program, in_axes=(0, None))(u, jnp.asarray(times)))
 
 
-def search_designs(problem: BuilderProblem, targets, guess, options: SearchOptions, task) -> MultistartCarry:
-    """Return the carry after all phases of the search."""
+def search_designs(
+    problem: BuilderProblem, targets, guess, options: search.SearchOptions, task
+) -> search.MultistartCarry:
+    """Return the carry after all phases; targets: (T, d); `guess` as for `fit`; `task` as for `descend`."""
     carry = _random_starts(problem, targets, guess, options.starts, options.rng)
-    return descend(problem, carry, penalty_phases((targets,), BEST_STARTS), options, unit=problem.size, task=task)
+    return search.descend(
+        problem, carry, search.penalty_phases((targets,), BEST_STARTS), options, unit=problem.size, task=task
+    )
 
 
-def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) -> MultistartCarry:
+def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) -> search.MultistartCarry:
     """Return random designs, each with the configurations of its own motion that are nearest to the targets."""
     count = problem.target_count
     u = np.asarray(problem.variables.starts(rng, starts))
@@ -184,7 +179,7 @@ def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) ->
     failed = ~np.all(np.isfinite(measured), axis=(1, 2))
     measured = np.where(failed[:, None, None], 0, measured)
     cycle_gap = np.abs(measured[:, -1] - measured[:, 0]).max(axis=1)
-    if problem.cyclic and not np.any(cycle_gap < max(MAX_CYCLE_GAP, common.near_zero()) * problem.size):
+    if problem.cyclic and not np.any(cycle_gap < max(MAX_CYCLE_GAP, common.zero_tolerance()) * problem.size):
         warnings.warn("no start comes back to where it began after a period: is the motion cyclic?", stacklevel=4)
     begin, sense, at, periods = _best_times(problem, measured, targets)
     shift = (targets[None] - np.take_along_axis(measured, at[:, :, None], axis=1)).mean(axis=1)
@@ -205,7 +200,7 @@ def _random_starts(problem: BuilderProblem, targets, guess, starts: int, rng) ->
         if problem.floating:
             extra.append(begin[:, None] / problem.period)
     shared = np.concatenate([u, *extra], axis=1)
-    return MultistartCarry.at_start(shared, base_times, own, configurations)
+    return search.MultistartCarry.at_start(shared, base_times, own, configurations)
 
 
 def _turns_per_period(problem: BuilderProblem, q) -> np.ndarray:
@@ -217,7 +212,7 @@ def _turns_per_period(problem: BuilderProblem, q) -> np.ndarray:
 
 
 def _best_times(problem: BuilderProblem, measured, targets) -> tuple[np.ndarray, ...]:
-    """Choose the times of the targets for which each start fits best, among those of the grid.
+    """Choose the times of the targets (T, d) on the grid at which each of S starts, `measured` (S, G, d), fits best.
 
     Returns:
         For each start the time at which it begins (S,), the sense ±1 (S,), the rows of the targets in the grid (S, T), and

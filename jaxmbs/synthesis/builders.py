@@ -38,13 +38,11 @@ from jaxmbs.system.marks import gears_without_marks, with_marks
 from jaxmbs.system.mechanism import Mechanism
 
 F = TypeVar("F", bound=Callable)
-# A result of `fit` counts as assembled if the measure in its followed motion differs from that in the search by at most
-# this, in units of the targets' spread.
+# Largest difference of measures in the followed motion and in the search of `fit`, in units of the targets' spread.
 MAX_MEASURE_DIFFERENCE = 1e-6
-# Number of good designs sought per result if targets should be met in their order, because some may not be.
+# Number of designs that must pass their checks per result of `fit` with `ordered`: some may not meet the order.
 CANDIDATES_PER_ORDERED_RESULT = 3
-# Arguments of `path`, `function` and `motion` that are allowed only in deprecated calls with a builder, see
-# `forwards_builders`.
+# Arguments of `path`, `function` and `motion` for deprecated calls only, see `forwards_builders`.
 DEPRECATED_BUILDER_ARGUMENTS = ("design", "point", "output", "body", "guess", "times", "cyclic")
 
 
@@ -165,14 +163,11 @@ def fit(
     elif not isinstance(measure, PointMeasure):
         measure = OutputMeasure(measure)
     targets = np.asarray(targets, float)
-    targets = common.rows_of_numbers(
-        "targets", targets[:, None] if targets.ndim == 1 else targets, "rows of finite numbers"
-    )
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    targets = common.rows_of_numbers("targets", targets, "rows of finite numbers")
     target_times = None if times is None else common.one_per_target("times", times, len(targets))
-    options, variables = (
-        SearchOptions.from_arguments(starts, seed, keep, progress, resume),
-        Variables.from_design(design, lower, upper),
-    )
+    options = SearchOptions.from_arguments(starts, seed, keep, progress, resume)
+    variables = Variables.from_design(design, lower, upper)
     if floating and target_times is None:
         raise ValueError("floating is for given times; without times, each target has a time of its own")
     outside = target_times is not None and not (target_times.min() >= 0 and target_times.max() <= period)
@@ -180,7 +175,7 @@ def fit(
         raise ValueError(f"times must be from 0 to the period, {period:g}, of a motion that is not cyclic")
     first_design = variables.unravel(jnp.asarray(variables.start))
     build = _with_marks(build, first_design, guess)
-    shape, length, mechanism_text = _inspect(build, first_design, measure, guess)
+    shape, length, mechanism_text = _shape_size_and_text(build, first_design, measure, guess)
     if shape != targets.shape[1:]:
         raise ValueError(f"measure must have shape {targets.shape[1:]}, like a row of targets, got {shape}")
     problem = BuilderProblem(
@@ -226,8 +221,8 @@ def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
     return lambda design: with_marks(build(design), guess(design) if callable(guess) else guess)
 
 
-def _inspect(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
-    """Return shape of the measure, size of the mechanism in the guess, and a text that identifies the mechanism."""
+def _shape_size_and_text(build, design, measure, guess) -> tuple[tuple[int, ...], float, str]:
+    """Return the shape of the measure, the size of the mechanism, and a text of its numbers, all at the guess."""
     mech = build(design)
     missing = mech.layout.m - len(mech.layout.row_owners)
     if missing > 0:
@@ -242,7 +237,7 @@ def _inspect(build, design, measure, guess) -> tuple[tuple[int, ...], float, str
 
 
 def _candidates(problem: BuilderProblem, carry: MultistartCarry, targets):
-    """Yield the candidates of `rank_candidates` whose required values are not negative, the least error first."""
+    """Yield the candidates of `rank_candidates` that satisfy `require`, the least cost first; targets: (T, d)."""
     for k in order_by_cost(carry.cost):
         u = carry.shared[k, : problem.design_size]
         if np.all(np.asarray(problem.requirement_values(problem.variables.result(u))) >= 0):
@@ -256,7 +251,7 @@ def _candidates(problem: BuilderProblem, carry: MultistartCarry, targets):
 
 
 def _solution(problem: BuilderProblem, start: MultistartCarry, targets) -> Fitted:
-    """Return the solution of one start, with its mechanism followed through the whole motion."""
+    """Return the solution of one start, the carry without its first axis, with its motion followed through a period."""
     count, n, period = problem.target_count, problem.design_size, problem.period
     design = problem.variables.result(start.shared[:n])
     mech = problem.build(jax.tree.map(jnp.asarray, design))
@@ -267,17 +262,18 @@ def _solution(problem: BuilderProblem, start: MultistartCarry, targets) -> Fitte
     if problem.cyclic and problem.floating:
         times = times - np.floor(times[0] / period) * period
     whole_periods = np.floor(times / period) * period if problem.cyclic else np.zeros(count)
-    grid, at = _check_grid(times - whole_periods, period)
+    parts = (times - whole_periods) / period
+    grid = common.times_including(parts) * period
+    at = np.searchsorted(grid, parts * period)
     # The first time checked in the search is time 0.
     q_start = jnp.asarray(start.carried[count])
     motion, jacobians = _follow(mech, jnp.asarray(grid), q_start, problem.length)
     followed = bool(np.all(np.asarray(motion.status) == Status.CONVERGED))
     offset = problem.size * start.shared[n : n + targets.shape[1]] if problem.offset else np.zeros(targets.shape[1])
     measure = jax.jit(jax.vmap(lambda q: problem.measure(design, mech, q)))
-    values, search_values = (
-        np.asarray(measure(jnp.asarray(q))) + offset for q in (motion.q[at], start.carried[:count])
-    )
-    tolerance = max(MAX_MEASURE_DIFFERENCE, common.near_zero())
+    configurations = motion.q[at], start.carried[:count]
+    values, search_values = (np.asarray(measure(jnp.asarray(q))) + offset for q in configurations)
+    tolerance = max(MAX_MEASURE_DIFFERENCE, common.zero_tolerance())
     agrees = np.abs(values - search_values).max() <= tolerance * max(problem.size, np.abs(targets).max())
     gap = np.asarray(mech.layout.difference(motion.q[-1], motion.q[0]))
     gap = np.where(mech.layout.angular, np.sin(gap / 2), gap / problem.length)
@@ -296,22 +292,16 @@ def _solution(problem: BuilderProblem, start: MultistartCarry, targets) -> Fitte
 
 
 def passes_in_order(times, cyclic: bool = True) -> bool:
-    """Return True if times in periods only grow or only fall; if cyclic, by less than a period in all."""
+    """Return True if times (T,), in periods, only grow or only fall; if cyclic, modulo 1 and by less than 1 in all."""
     steps = np.diff(np.asarray(times))
     if not cyclic:
         return bool(np.all(steps > 0) or np.all(steps < 0))
     return any(bool(np.all(forward % 1 > 0) and (forward % 1).sum() < 1) for forward in (steps, -steps))
 
 
-def _check_grid(target_times, period: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return times from 0 to the period that include those of the targets, and the indices of the latter."""
-    grid = common.times_including(target_times / period) * period
-    return grid, np.searchsorted(grid, target_times / period * period)
-
-
 @eqx.filter_jit
 def _follow(mech, times, q, length):
-    """Return the motion from q on over times (T,), and the scaled Φ_q at each time."""
+    """Return the motion from q on over times (T,), and the scaled Φ_q at each time; `length` as in `BuilderProblem`."""
     motion = kinematics(mech, times, q)
     units = Units(mech.layout.angular, jnp.asarray(length))
     phi_q = jax.vmap(lambda q, t: jacobian(lambda q, t: residuals(mech, q, t), mech.layout, q, t))(motion.q, times)
@@ -321,9 +311,7 @@ def _follow(mech, times, q, length):
 def forwards_builders(fit_builder: Callable, instead: str) -> Callable[[F], F]:
     """Return a decorator that forwards deprecated calls, with a builder as `mechanism`, to `fit_builder(build, …)`.
 
-    Args:
-        fit_builder: a function that takes the arguments of the old call.
-        instead: the call to write now, for the warning.
+    `fit_builder` takes the arguments of the old call; `instead` is the call to write now, for the warning.
     """
 
     def decorate(search: F) -> F:

@@ -16,14 +16,13 @@ from jaxmbs.system.mechanism import Mechanism
 NEWTON_STEPS = 3
 # Largest change of a coordinate in one Newton step of `close_loops`, in radians and lengths of the mechanism.
 MAX_STEP = 0.3
-# Added by `close_loops` to the diagonal of the normal matrix of Φ_q, relative to its largest entry. Near a singular
-# configuration, where a loop just fails to close, the step then leads to the nearest configuration instead of a far
-# one.
+# Added by `close_loops` to the diagonal of the normal matrix of Φ_q, relative to its largest entry. So near a singular
+# configuration, where a loop just fails to close, the step leads to the nearest configuration instead of a far one.
 DIAGONAL_SHIFT = 1e-9
 
 
 def scaled_jacobian(phi_q, units: Units):
-    """Return Φ_q with columns in units of the coordinates and each row divided by its unit, and these row units."""
+    """Return Φ_q (rows, m) for coordinates in `units`, each row divided by its own unit, and the row units (rows,)."""
     rows = units.rows(phi_q)
     return phi_q * units.vector[None, :] / rows[:, None], rows
 
@@ -42,8 +41,8 @@ def close_loops(mech: Mechanism, q, t, length: float, min_singular_value: float)
         min_singular_value: smallest singular value of the scaled Φ_q without a penalty.
 
     Returns:
-        The configuration; the rows of Φ that are left open, in their units; and a row (1,) that is positive where the
-        least singular value of Φ_q is too small.
+        The configuration; the part of Φ (rows,) that stays open, each row in its unit; and the penalty (1,), which is
+        positive where the least singular value of Φ_q is too small.
     """
     layout = mech.layout
     phi = lambda q, t: residuals(mech, q, t)

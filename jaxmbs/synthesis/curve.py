@@ -13,7 +13,7 @@ from jaxmbs.search import ProgressCallback, SearchOptions
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.curve_by_fit import fit_curve
 from jaxmbs.synthesis.curve_problem import LinkageLimits
-from jaxmbs.synthesis.curve_results import CurveTask, Front, curve_solutions
+from jaxmbs.synthesis.curve_results import Front, curve_solutions
 from jaxmbs.synthesis.curve_search import CurveRequest, search_linkages
 from jaxmbs.synthesis.drawing import RowLayout
 from jaxmbs.synthesis.linkages import AbstractDyadic, Linkage, linkage_of
@@ -42,8 +42,6 @@ DYADIC_STARTS = 4096
 BUILDER_STARTS = 2048
 # Arguments of `curve` that are allowed only with `build`, a mechanism of your own.
 BUILDER_ARGUMENTS = ("design", "point", "guess", "lower", "upper", "require", "least_singular_value")
-# Arguments of `curve` that apply with and without `build`, and are handed on to the search.
-SEARCH_ARGUMENTS = ("starts", "seed", "keep", "progress", "resume")
 # Allowed entries of the argument `free` of `curve`, in the order in which the search stores them.
 FREE = ("scale", "rotation", "translation", "reflection")
 
@@ -133,9 +131,12 @@ def curve(
         names = ", ".join(sorted(name for name, given in is_given.items() if given))
         if names:
             raise ValueError(f"only for dyadic linkages: {names}; a mechanism of your own has bounds of its design")
+        for name in of_fit:
+            if name not in BUILDER_ARGUMENTS:
+                raise ValueError(f"{name} cannot be given with `build`; its drivers make one cycle in a unit of time")
         starts = BUILDER_STARTS if starts is None else starts
-        search_arguments = dict(zip(SEARCH_ARGUMENTS, (starts, seed, keep, progress, resume), strict=True))
-        return _builder_curve(targets, closed, build, design, point, search_arguments | of_fit)
+        search = {"starts": starts, "seed": seed, "keep": keep, "progress": progress, "resume": resume}
+        return fit_curve(targets, closed, build, design, point, search | of_fit)
     for name, value in {"design": design, "point": point, **of_fit}.items():
         if name not in BUILDER_ARGUMENTS:
             raise ValueError(f"curve has no argument {name!r}")
@@ -145,36 +146,28 @@ def curve(
     options = SearchOptions.from_arguments(DYADIC_STARTS if starts is None else starts, seed, keep, progress, resume)
     shapes = _topologies(mechanism, links, KINDS if sliders else (RRR,), seed)
     kinds = tuple(kind for kind in KINDS if any(kind in names for by_kinds in shapes.values() for names in by_kinds))
-    centre, spread = _centre_and_spread(points, closed)
+    even = resample(points, COMPARED_POINTS, closed)
+    centre, spread = even.mean(axis=0), common.spread_of(even)
     limits, limited = _limits(ratio, pivots, workspace, transmission_angle, free, centre, spread)
     in_box = "pivots" in limited or "workspace" in limited
     layout = RowLayout(max(shapes), kinds, closed, in_box and bool(free))
     mirrors = layout.moves and "reflection" in free
-    request = CurveRequest((points - centre) / spread, limits, limited, shapes, mechanism is None, mirrors)
     all_bodies = [bodies for by_kinds in shapes.values() for _, bodies in sorted(by_kinds.items())]
     text = repr((layout, limited, mirrors, [(n, sorted(by_kinds)) for n, by_kinds in shapes.items()]))
-    identity = points, *limits, *all_bodies, text, options.starts, options.seed
-    carry = search_linkages(layout, request, options, identity)
-    return curve_solutions(
-        CurveTask(layout, request, points, closed, centre, spread, transmission_angle), carry, options.keep
-    )
-
-
-def _builder_curve(targets, closed, build, design, point, options: dict[str, Any]) -> Front:
-    """Return the results of `curve` for a mechanism of the user's own, the builder `build`."""
-    for name in options:
-        if name not in (*BUILDER_ARGUMENTS, *SEARCH_ARGUMENTS):
-            raise ValueError(f"{name} cannot be given with `build`; its drivers make one cycle in a unit of time")
-    if point is None or design is None:
-        raise ValueError("a mechanism of your own needs a design to begin with, and a point: (body, coordinates)")
-    points, closed = curve_points(targets, closed, (2, 3))
-    solutions = fit_curve(points, closed, build, design, point, options)
-    solutions.sort(key=lambda x: (not x.checks["assembled"], x.error))
-    return Front(solutions, [one for one in solutions if one.checks["assembled"]][:1])
+    task = points, *limits, *all_bodies, text, options.starts, options.seed
+    allowed = limits, limited, transmission_angle, shapes
+    request = CurveRequest(layout, points, centre, spread, *allowed, grows=mechanism is None, mirrors=mirrors)
+    return curve_solutions(request, search_linkages(request, options, task), options.keep)
 
 
 def _limits(ratio, pivots, workspace, transmission_angle, free: tuple[str, ...], centre, spread):
-    """Return the limits on linkages in units of the curve, and the names of those that apply besides the angle."""
+    """Return the limits in units of the curve's spread about its centre, and the names of those that apply.
+
+    The transmission angle always applies, and is not among the names.
+
+    Raises:
+        ValueError: an argument of `curve` with a limit cannot be used.
+    """
     common.check_transmission_angle(transmission_angle)
     if ratio is not None and not common.positive_number("ratio", ratio) > 1:
         raise ValueError(f"ratio must be above 1, got {ratio!r}")
@@ -187,12 +180,6 @@ def _limits(ratio, pivots, workspace, transmission_angle, free: tuple[str, ...],
         free=np.array([name in free for name in ("scale", "rotation", "translation", "translation")], float),
     )
     return limits, tuple(name for name, value in limited.items() if value is not None)
-
-
-def _centre_and_spread(points: np.ndarray, closed: bool) -> tuple[np.ndarray, float]:
-    """Return the centre of a curve, and the root mean square distance of its points from there, weighted by length."""
-    even = resample(points, COMPARED_POINTS, closed)
-    return even.mean(axis=0), common.spread_of(even)
 
 
 def _free(given: Iterable[str]) -> tuple[str, ...]:

@@ -13,23 +13,30 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.search import minimise
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import Fitted, fit, passes_in_order
-from jaxmbs.synthesis.curve_results import CHECK_STEPS, CurveSolution, similarity_parts
-from jaxmbs.synthesis.shapes import curve_distances, distances_from, resample
+from jaxmbs.synthesis.curve_results import CHECK_STEPS, CurveSolution, Front, similarity_parts
+from jaxmbs.synthesis.shapes import curve_distances, curve_points, distances_from, resample
+from jaxmbs.system.trajectory import Trajectory
 
 # Number of places along the wanted curve that `fit` gets as targets.
 TARGETS = 40
 # Number of points of the wanted and of the drawn curve in the descent after `fit`, by the distance of the whole curves.
 DESCENT_POINTS = 90
-# Steps of the descent after `fit`, (of Adam, of BFGS), as of `minimise`.
+# Numbers of steps of the descent after `fit`, (of Adam, of BFGS), see `minimise`.
 DESCENT_STEPS = (60, 60)
 
 
-def fit_curve(points: np.ndarray, closed: bool, build, design, point, options: dict[str, Any]) -> list[CurveSolution]:
-    """Return solutions, sorted by nothing: the designs that `fit` finds, each after one more descent.
+def fit_curve(targets, closed: bool | None, build, design, point, options: dict[str, Any]) -> Front:
+    """Return the results of `curve` for a mechanism of the user's own; `options` are those of `fit`.
 
     `fit` passes places along the curve, but may go beyond them. So each of its designs descends once more, by the mean
     squared distances of the whole drawn curve from the wanted one and of the wanted one from the drawn one.
+
+    Raises:
+        ValueError: no design or point; a curve that cannot be used.
     """
+    if point is None or design is None:
+        raise ValueError("a mechanism of your own needs a design to begin with, and a point: (body, coordinates)")
+    points, closed = curve_points(targets, closed, (2, 3))
     targets, traced = resample(points, TARGETS, closed), measures.point(*point)
     found = fit(build, design, targets, traced, ordered=True, **options)
     bounds = {name: options.get(name) for name in ("lower", "upper")}
@@ -41,17 +48,19 @@ def fit_curve(points: np.ndarray, closed: bool, build, design, point, options: d
         keeps = options.get("require") is None or np.all(np.asarray(options["require"](other.design)) >= 0)
         better = other.checks["assembled"] and other.error < first.error and keeps
         solutions.append(other if better else first)
-    return solutions
+    solutions.sort(key=lambda x: (not x.checks["assembled"], x.error))
+    return Front(solutions, [one for one in solutions if one.checks["assembled"]][:1])
 
 
 def _descend(one: Fitted, build, traced: measures.PointMeasure, points, closed: bool, bounds) -> Fitted | None:
-    """Return the design after a descent by the whole curve, or None if the motion cannot be followed."""
-    times, wanted = (
-        _times(one.times, closed)[:: CHECK_STEPS // DESCENT_POINTS],
-        resample(points, DESCENT_POINTS, closed),
-    )
+    """Return `one` after a descent by the whole curve, or None if the motion cannot be followed.
+
+    traced: the point. points: (T, d) of the wanted curve. bounds: the arguments lower and upper of `minimise`.
+    """
+    times = _times(one.times, closed)[:: CHECK_STEPS // DESCENT_POINTS]
+    wanted = resample(points, DESCENT_POINTS, closed)
     size = common.spread_of(wanted)
-    start = _follow(one.mechanism, np.concatenate([_lead_in_times(times), times[:1]]), one.guess).q[-1]
+    start = _follow(one, np.append(_lead_in_times(times), times[0])).q[-1]
 
     def objective(design):
         """Return the mean squared distances drawn to wanted and wanted to drawn, in units of the curve's size."""
@@ -71,26 +80,26 @@ def _descend(one: Fitted, build, traced: measures.PointMeasure, points, closed: 
 
 
 def _lead_in_times(times: np.ndarray) -> np.ndarray:
-    """Return times from 0, at which a mechanism is assembled, to the first of `times`, which is not included."""
+    """Return times from 0, for which there is a guess, to the first of `times`, which is not included."""
     return np.linspace(0, times[0], max(int(np.ceil(CHECK_STEPS * abs(times[0]))), 1), endpoint=False)
 
 
-def _follow(mech, times: np.ndarray, guess):
-    """Return the motion of a mechanism at these times, which begin where it can be assembled."""
-    return jax.jit(kinematics)(mech, jnp.asarray(times), guess)
+def _follow(one: Fitted, times: np.ndarray) -> Trajectory:
+    """Return the motion of a fitted mechanism at these times; at the first one it must assemble from its guess."""
+    return jax.jit(kinematics)(one.mechanism, jnp.asarray(times), one.guess)
 
 
 def _measure(one: Fitted, points: np.ndarray, closed: bool) -> CurveSolution:
-    """Return the `CurveSolution` of a fitted mechanism, with the whole curve that it draws."""
+    """Return a fitted mechanism as a `CurveSolution`, with the whole curve that it draws; points: (T, d) wanted."""
     assert one.point is not None
     times = _times(one.times, closed)
     before = _lead_in_times(times)
-    motion = _follow(one.mechanism, np.concatenate([before, times]), one.guess)
+    motion = _follow(one, np.concatenate([before, times]))
     drawn = np.asarray(motion.point(*one.point))[len(before) :]
     followed = bool(np.all(np.asarray(motion.status) == Status.CONVERGED))
-    error, in_order = (np.inf, np.inf)
+    error, ordered_error = np.inf, np.inf
     if np.all(np.isfinite(drawn)):
-        error, in_order = curve_distances(drawn[: -1 if closed else None], closed, points, closed)
+        error, ordered_error = curve_distances(drawn[: -1 if closed else None], closed, points, closed)
     size = common.spread_of(resample(points, CHECK_STEPS, closed))
     checks = {
         **one.checks,
@@ -101,7 +110,7 @@ def _measure(one: Fitted, points: np.ndarray, closed: bool) -> CurveSolution:
     return CurveSolution(
         design=one.design,
         error=error,
-        ordered_error=in_order,
+        ordered_error=ordered_error,
         mechanism=one.mechanism,
         guess=common.guess_of(one.mechanism, motion.q[0]),
         linkage=None,
@@ -117,7 +126,7 @@ def _measure(one: Fitted, points: np.ndarray, closed: bool) -> CurveSolution:
 
 
 def _times(times: np.ndarray, closed: bool) -> np.ndarray:
-    """Return increasing times from the first target to the last, or of a whole cycle; the first is in [0, 1)."""
+    """Return `CHECK_STEPS` + 1 increasing times over a cycle, or between the ends of `times` (T,) if open."""
     if closed:
         return np.linspace(0, 1, CHECK_STEPS + 1)
     steps = np.diff(times)

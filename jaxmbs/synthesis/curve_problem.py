@@ -23,8 +23,8 @@ class LinkageLimits(NamedTuple):
     """Limits on linkages, in units of the curve.
 
     Attributes:
-        cosine: largest cosine of the angles between links.
-        ratio: largest ratio of the longest distance to the shortest link.
+        cosine: largest absolute cosine of the angles between links that meet.
+        ratio: largest ratio of the longest distance to the shortest link, see `curve`.
         pivots: (2, 2) corners of the box for pivots on the ground.
         workspace: (2, 2) corners of the box for all pins and the point.
         free: (4,) 1 where scale factor, angle and the two shifts of the wanted curve are free, else 0.
@@ -73,11 +73,9 @@ class CurveGeneration(LeastSquaresProblem):
                 places = _move_with_curve(layout, u, chain, limits, jnp.concatenate([pins, drawn[None]]))
                 outside = _outside(limits.workspace, places)
                 excess = excess + jnp.sum(jnp.maximum(outside + common.BOUND_MARGIN, 0))
-            rows = [
-                weight * _gap_length(drawn - nearest_wanted),
-                _gap_length(nearest_drawn - wanted) / np.sqrt(self.points),
-            ]
-            return jnp.stack([*rows, penalty * excess / np.sqrt(self.points)]), carried
+            to_wanted = weight * _gap_length(drawn - nearest_wanted)
+            to_drawn = _gap_length(nearest_drawn - wanted) / np.sqrt(self.points)
+            return jnp.stack([to_wanted, to_drawn, penalty * excess / np.sqrt(self.points)]), carried
 
         prior = partial(self._bound_penalties, chain, limits, penalty)
         return residual, prior, partial(_blocks, layout, chain, parts, curve)
@@ -103,7 +101,7 @@ class CurveGeneration(LeastSquaresProblem):
 
 
 def _move_with_curve(layout: RowLayout, u, chain: Chains, limits: LinkageLimits, places):
-    """Return places (n, 2) of the linkage after it was moved together with the wanted curve."""
+    """Return places (n, 2) of the linkage after it was moved with the wanted curve by the similarity of row u."""
     if not layout.moves:
         return places
     log_scale, turned, *shift = u[-4:] * limits.free
@@ -128,8 +126,8 @@ def _blocks(layout: RowLayout, chain: Chains, parts, curve, u):
     """Return the data of the blocks, each of which pairs a point of the drawn curve with one of the wanted curve.
 
     The first half has, for each point of the drawn curve, its part of the crank's range, the nearest place on the wanted
-    curve, and a weight in proportion to the root of its length. The second half has, for each point of the wanted curve,
-    the part of the crank's range where the drawn curve is nearest, and the point itself.
+    curve, and a weight: the root of the fraction of length before it. The second half has, for each point of the wanted
+    curve, the part of the crank's range where the drawn curve is nearest, and the point itself.
     """
     drawn = jax.lax.map(lambda part: point_cosines_and_pins(layout, u, chain, layout.angle(u, part))[0], parts)
 
@@ -213,9 +211,7 @@ def _ground_pins(layout: RowLayout, pivot, numbers, chain: Chains):
     """Return places (2 K + 1, 2) of the first pins as if on the ground, and a mask of those that are: 1.0 or 0.0."""
     places, on_ground = [pivot], [jnp.ones(())]
     for k in range(layout.dyads):
-        slides = 0.0
-        if RRP in layout.kinds:
-            slides = 1.0 * (chain.kinds[k] == layout.kinds.index(RRP))
+        slides = 1.0 * (chain.kinds[k] == layout.kinds.index(RRP)) if RRP in layout.kinds else 0.0
         for side in (0, 1):
             places.append(pivot + numbers[k, 2 * side : 2 * side + 2])
             on_ground.append(1.0 * (chain.bodies[k, side] == 0) * (k < chain.active) * (1 - side * slides))

@@ -14,21 +14,18 @@ import numpy as np
 from jaxmbs.search import DistinctDesigns, MultistartCarry, Ranked
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.curve_search import CurveRequest
-from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, design_of, drawn_by, frames_along, mirror
+from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, drawn_by, frames_along, linkage_of_row, mirror
 from jaxmbs.synthesis.linkages import Dyadic
 from jaxmbs.synthesis.linkages.dyads import RPR
 from jaxmbs.synthesis.shapes import curve_distances, distances_from
 from jaxmbs.system.equations import constraints
 from jaxmbs.system.mechanism import Mechanism
 
-# Number of equal crank steps at which a result of `curve` is checked: over a turn, or over the crank's range for an
-# open curve.
+# Number of equal steps of the crank's range, or of its turn, at whose ends a result of `curve` is checked.
 CHECK_STEPS = 720
-# A result of `curve` keeps its bounds if it violates them by at most this: in units of the curve for boxes, in degrees
-# for angles, relative for ratios.
+# Largest violation of a bound that counts as none: in units of the curve (boxes), degrees (angles), or relative.
 BOUND_TOLERANCE = 1e-6
-# Largest number of candidates with the same number of links that may fail their checks; after that, further ones of
-# this size are skipped.
+# Largest number of candidates with the same number of links that may fail their checks; more of them are left out.
 MAX_FAILED_PER_SIZE = 12
 
 
@@ -99,43 +96,13 @@ class Front(Ranked[CurveSolution]):
     front: list[CurveSolution]
 
 
-class CurveTask(NamedTuple):
-    """A request in the search's units, with the user's curve.
-
-    Attributes:
-        layout: of the rows.
-        request: the wanted curve and the limits, in units of the curve.
-        points: (T, 2) of the curve in the user's units.
-        closed: True if the curve is closed.
-        centre: (2,) of the points.
-        spread: of the points.
-        transmission_angle: the smallest allowed, in degrees.
-    """
-
-    layout: RowLayout
-    request: CurveRequest
-    points: np.ndarray
-    closed: bool
-    centre: np.ndarray
-    spread: float
-    transmission_angle: float
-
-
-def curve_solutions(task: CurveTask, carry: MultistartCarry, keep: int) -> Front:
-    """Return the checked and ranked linkages of a finished search as a `Front`.
-
-    Args:
-        task: the wanted curve.
-        carry: the last one of the search.
-        keep: number of solutions.
-
-    Returns:
-        The best solutions, and the front.
+def curve_solutions(request: CurveRequest, carry: MultistartCarry, keep: int) -> Front:
+    """Return the `keep` best linkages of a finished search, checked, and the front.
 
     Raises:
         ValueError: no linkage draws a curve.
     """
-    layout, closed = task.layout, task.closed
+    layout, closed = request.layout, request.layout.closed
     parts = np.arange(CHECK_STEPS + 1) / CHECK_STEPS
     u, chains = np.asarray(carry.shared), Chains(*(np.asarray(x) for x in carry.data))
     drawn, worst_cosines = (np.asarray(x) for x in drawn_by(layout, u, chains, parts))
@@ -144,7 +111,7 @@ def curve_solutions(task: CurveTask, carry: MultistartCarry, keep: int) -> Front
         raise ValueError("no linkage was found that draws a curve without opening; allow more starts")
     errors = np.full(len(drawn), np.inf)
     for k in np.flatnonzero(draws):
-        errors[k] = curve_distances(drawn[k, : -1 if closed else None], closed, task.request.points, closed)[0]
+        errors[k] = curve_distances(drawn[k, : -1 if closed else None], closed, request.scaled_points, closed)[0]
     distinct = DistinctDesigns()
     passed: list[CurveSolution] = []
     failed: list[CurveSolution] = []
@@ -156,7 +123,7 @@ def curve_solutions(task: CurveTask, carry: MultistartCarry, keep: int) -> Front
             continue
         if sum(one.links == links for one in failed) >= MAX_FAILED_PER_SIZE or not distinct.add(features):
             continue
-        one = _solution(task, u[k], Chains(*(x[k] for x in chains)))
+        one = _solution(request, u[k], Chains(*(x[k] for x in chains)))
         passes = one.checks["assembled"] and not one.checks["misses"]
         (passed if passes else failed).append(one)
         if passes:
@@ -172,11 +139,11 @@ def curve_solutions(task: CurveTask, carry: MultistartCarry, keep: int) -> Front
     return Front([*by_error(passed), *by_error(failed)][:keep], front)
 
 
-def _solution(task: CurveTask, u: np.ndarray, chain: Chains) -> CurveSolution:
-    """Return a solution in the user's units, with its joints checked along the whole curve."""
-    layout, centre, spread = task.layout, task.centre, task.spread
-    u, chain, moved, targets = _move_to_targets(task, u, chain)
-    linkage, design, start, signs = design_of(layout, u, chain)
+def _solution(request: CurveRequest, u: np.ndarray, chain: Chains) -> CurveSolution:
+    """Return the solution of a row u, in the user's units, with its joints checked along the whole curve."""
+    layout, centre, spread = request.layout, request.centre, request.spread
+    u, chain, moved, targets = _move_to_targets(request, u, chain)
+    linkage, design, start, signs = linkage_of_row(layout, u, chain)
     turned = 2 * np.pi if layout.closed else float(u[layout.crank_range][1])
     if layout.closed and moved["reflection"]:
         turned = -turned
@@ -186,7 +153,7 @@ def _solution(task: CurveTask, u: np.ndarray, chain: Chains) -> CurveSolution:
     # The motor's angle may include whole turns.
     q[:, 0, 2] = design["angle"] + angles
     # In units of the curve, lengths are about as large as angles, so one tolerance is enough.
-    small, mech = common.near_zero(), linkage.mechanism(design, start, turned / (2 * np.pi))
+    small, mech = common.zero_tolerance(), linkage.mechanism(design, start, turned / (2 * np.pi))
     gaps = jax.jit(jax.vmap(partial(constraints, mech)))(q.reshape(len(q), -1), times)
     fits = np.abs(gaps).max() < small * max(1.0, np.abs(q[:, :, :2]).max())
     design = linkage.result_in_user_units(design, centre, spread)
@@ -201,16 +168,16 @@ def _solution(task: CurveTask, u: np.ndarray, chain: Chains) -> CurveSolution:
         "assembled": bool(fits and np.abs(cosines).max() < 1),
         "closed": bool(np.abs(drawn[-1] - drawn[0]).max() < small * length),
         "turns": bool(np.abs(cosines_of_turn).max() < 1),
-        "transmission_angle": common.smallest_angle_deg(cosines),
+        "transmission_angle": common.transmission_angle_deg(cosines),
         "ratio": float(longest / min(lengths)),
-        "farthest": float(distances_from(drawn, targets, task.closed).max() / (spread * moved["scale"])),
+        "farthest": float(distances_from(drawn, targets, layout.closed).max() / (spread * moved["scale"])),
     }
     pivots = np.array(linkage.pivots({name: jnp.asarray(x) for name, x in design.items()}))
     places = {"pivots": pivots, "workspace": np.concatenate([pins.reshape(-1, 2), drawn])}
-    checks["misses"] = _missed_bounds(task, places, checks)
+    checks["misses"] = _missed_bounds(request, places, checks)
     guess = {name: tuple(float(x) for x in pose) for name, pose in zip(mech.bodies, q[0], strict=True)}
-    closed = task.closed
-    error, ordered_error = curve_distances(drawn[: -1 if closed else None], closed, targets, closed)
+    drawn_once = drawn[:-1] if layout.closed else drawn
+    error, ordered_error = curve_distances(drawn_once, layout.closed, targets, layout.closed)
     return CurveSolution(
         design=design,
         error=error,
@@ -229,23 +196,25 @@ def _solution(task: CurveTask, u: np.ndarray, chain: Chains) -> CurveSolution:
     )
 
 
-def _missed_bounds(task: CurveTask, places: dict[str, np.ndarray], checks: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names of the bounds that are not kept; places: of pivots and of all pins and the point, by name."""
-    limits, scaled = task.request.limits, lambda x: (x - task.centre) / task.spread
-    outside = {name: _outside(getattr(limits, name), scaled(x)) for name, x in places.items()}
+def _missed_bounds(request: CurveRequest, places: dict[str, np.ndarray], checks: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of the bounds that are not kept; `places`: name of a box ↦ places (n, 2) to be inside."""
+    limits, outside = request.limits, {}
+    for name, x in places.items():
+        (low, high), x = getattr(limits, name), (x - request.centre) / request.spread
+        outside[name] = np.maximum(low - x, x - high).max() - BOUND_TOLERANCE
     outside["ratio"] = checks["ratio"] - limits.ratio * (1 + BOUND_TOLERANCE)
-    outside["transmission_angle"] = task.transmission_angle - checks["transmission_angle"] - BOUND_TOLERANCE
-    required = (*task.request.limited, *(["transmission_angle"] if task.transmission_angle else []))
+    outside["transmission_angle"] = request.transmission_angle - checks["transmission_angle"] - BOUND_TOLERANCE
+    required = (*request.limited, *(["transmission_angle"] if request.transmission_angle else []))
     return tuple(name for name in required if outside[name] > 0)
 
 
-def _move_to_targets(task: CurveTask, u: np.ndarray, chain: Chains):
+def _move_to_targets(request: CurveRequest, u: np.ndarray, chain: Chains):
     """Move a linkage with the wanted curve; return row, chain, the parts of the similarity, and the curve (T, 2)."""
-    layout, centre, spread = task.layout, complex(*task.centre), task.spread
+    layout, centre, spread = request.layout, complex(*request.centre), request.spread
     if not layout.moves:
-        return u, chain, similarity_parts(), task.points
-    z, reflected = task.points @ [1, 1j], bool(chain.mirrored < 0)
-    log_scale, turned, *shifts = u[-4:] * task.request.limits.free
+        return u, chain, similarity_parts(), request.points
+    z, reflected = request.points @ [1, 1j], bool(chain.mirrored < 0)
+    log_scale, turned, *shifts = u[-4:] * request.limits.free
     factor, shift = np.exp(log_scale + 1j * turned), complex(*shifts)
     z_centre = centre
     if reflected:
@@ -259,7 +228,7 @@ def _move_to_targets(task: CurveTask, u: np.ndarray, chain: Chains):
 
 
 def similarity_parts(factor=1.0, shift=0j, reflected: bool = False) -> dict[str, Any]:
-    """Return scale, rotation, translation and reflection of the similarity z ↦ factor z + shift."""
+    """Return `CurveSolution.moved` for the similarity z ↦ factor z + shift, after a reflection at x if `reflected`."""
     return {
         "scale": float(np.abs(factor)),
         "rotation": float(np.angle(factor)),
@@ -269,7 +238,7 @@ def similarity_parts(factor=1.0, shift=0j, reflected: bool = False) -> dict[str,
 
 
 def _poses(layout: RowLayout, u, chain: Chains, parts):
-    """Return poses (T, bodies, 3) of all links, pins (T, n, 2) and cosines (T, K) at parts (T,) of the crank's range."""
+    """Return poses (T, bodies, 3), pins (T, n, 2) and dyads' cosines (T, K) at parts (T,) of the crank's range."""
     one = Chains(*(np.asarray(x)[None] for x in chain))
     (origins, axes), cosines = (
         jax.tree.map(lambda x: np.asarray(x)[0], tree) for tree in frames_along(layout, u[None], one, parts)
@@ -281,8 +250,3 @@ def _poses(layout: RowLayout, u, chain: Chains, parts):
     ends = origins[:, 1::2] + np.where(block, 0.0, lengths)[:, None] * axes[:, 1::2]
     q = np.concatenate([origins, np.arctan2(axes[..., 1:], axes[..., :1])], axis=2)
     return q, np.concatenate([origins, ends], axis=1), cosines[:, :active]
-
-
-def _outside(box: np.ndarray, places: np.ndarray) -> float:
-    """Return by how much places (…, 2) are outside a box beyond the tolerance, in units of the curve; negative inside."""
-    return float(np.maximum(box[0] - places, places - box[1]).max() - BOUND_TOLERANCE)

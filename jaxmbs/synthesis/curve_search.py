@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxmbs.search import (
-    PENALTY_START,
-    START_DAMPING,
-    MultistartCarry,
-    SearchOptions,
-    SearchPhase,
-    finite_costs,
-    run_phases,
-    step_function,
-)
+from jaxmbs import search
 from jaxmbs.synthesis.curve_problem import CurveGeneration, LinkageLimits
 from jaxmbs.synthesis.drawing import Chains, RowLayout, apply_similarity, frames_along
 from jaxmbs.synthesis.linkages.dyads import RRR, random_dyads
@@ -33,8 +25,7 @@ LINKAGES_PER_BLOCK = 10_000
 SAMPLES = 48
 # Fractions of the length of a random linkage's closed curve that are compared with an open wanted curve.
 OPEN_FRACTIONS = (0.33, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9)
-# Parts of a random linkage's curve with a smaller squared extent, relative to that of its whole curve, are not compared
-# with the wanted curve.
+# Lower limit on the squared extent of a compared part of a random linkage's curve, relative to the whole curve's.
 MIN_SQUARED_EXTENT = 0.02
 # Number of steps between two progress reports of the search for curves.
 STEPS_PER_REPORT = 25
@@ -58,8 +49,7 @@ MIN_POINT_DISTANCE = 0.02
 MAX_POINT_DISTANCE = 0.5
 # Penalty weight of the last phase divided by that of the first.
 LAST_PENALTY_GROWTH = 10
-# Similarities with a smaller scale factor, in units of the curve, would make a linkage vanish; their factor is replaced
-# by 1.
+# Scale factors of similarities below this, in units of the curve, are replaced by 1: the linkage would vanish.
 MIN_SCALE_FACTOR = 1e-6
 
 
@@ -67,84 +57,96 @@ class CurveRequest(NamedTuple):
     """A wanted curve with the linkages and limits allowed for it.
 
     Attributes:
-        points: (T, 2) of the curve, in units of its spread about its centre.
-        limits: limits on the linkages.
+        layout: of the rows of the search.
+        points: (T, 2) of the curve, in the user's units.
+        centre: (2,) of the curve.
+        spread: of the curve, the unit of length of the search.
+        limits: limits on the linkages, in units of the curve.
         limited: names of the limits that apply, see `CurveGeneration`.
+        transmission_angle: the smallest allowed, in degrees.
         topologies: number of dyads ↦ kinds of the dyads ↦ bodies (n, K, 2) of n topologies.
         grows: True if dyads may be added to linkages.
         mirrors: True if the curve may be mirrored.
     """
 
+    layout: RowLayout
     points: np.ndarray
+    centre: np.ndarray
+    spread: float
     limits: LinkageLimits
     limited: tuple[str, ...]
+    transmission_angle: float
     topologies: dict[int, dict[tuple[str, ...], np.ndarray]]
     grows: bool
     mirrors: bool
 
+    @property
+    def scaled_points(self) -> np.ndarray:
+        """The points (T, 2) of the curve in units of its spread about its centre."""
+        return (self.points - self.centre) / self.spread
 
-def search_linkages(layout: RowLayout, request: CurveRequest, options: SearchOptions, task: Any) -> MultistartCarry:
+
+def search_linkages(request: CurveRequest, options: search.SearchOptions, task: Any) -> search.MultistartCarry:
     """Return the carry after all phases; linkages with the same number of dyads are ordered by their costs."""
-    curves = {count: resample(request.points, count, layout.closed) for count in (COARSE_POINTS, FINE_POINTS)}
+    layout = request.layout
 
     def steps_with(count, penalty):
         """Return the step function for curves of `count` points under this penalty weight."""
-        problem = CurveGeneration(layout, count, request.limited)
-        return step_function(problem, (curves[count], request.limits, penalty))
+        curve = resample(request.scaled_points, count, layout.closed)
+        return search.step_function(CurveGeneration(layout, count, request.limited), (curve, request.limits, penalty))
 
-    def phase(steps, advance, *select):
-        """Return a phase of this many steps, with the reports of this search."""
-        return SearchPhase(steps, STEPS_PER_REPORT, advance, *select)
-
-    coarse = steps_with(COARSE_POINTS, PENALTY_START)
-    fine = steps_with(FINE_POINTS, LAST_PENALTY_GROWTH * PENALTY_START)
+    coarse = steps_with(COARSE_POINTS, search.PENALTY_START)
+    fine = steps_with(FINE_POINTS, LAST_PENALTY_GROWTH * search.PENALTY_START)
     rng = lambda k: np.random.default_rng([options.seed, k])
-    carry = _random_starts(layout, request, options.starts, rng(0))
-    select = lambda count: lambda carry: _select_best(carry, count)
-    add_dyad = lambda k: lambda carry: _add_dyad(layout, _select_best(carry, PARENTS), k, rng(k))
+    carry = _random_starts(request, options.starts, rng(0))
+    select = lambda count: partial(_select_best, count=count)
+
+    def add_dyad(k):
+        """Return the function that adds a dyad to the best linkages with k dyads of a carry."""
+        return lambda carry: _add_dyad(layout, _select_best(carry, PARENTS), k, rng(k))
+
+    parent_dyads = range(1, layout.dyads) if request.grows else ()
     phases = [
-        phase(STEPS_ALL_STARTS, coarse),
-        phase(STEPS_BETTER_STARTS, coarse, select(2 * PARENTS)),
-        *(phase(STEPS_WITH_NEW_DYAD, coarse, add_dyad(k)) for k in range(1, layout.dyads if request.grows else 1)),
-        phase(STEPS_BETTER_STARTS, coarse, select(2 * PARENTS)),
-        phase(STEPS_LAST_PHASE, fine, select(LAST_PHASE_LINKAGES)),
+        search.SearchPhase(STEPS_ALL_STARTS, STEPS_PER_REPORT, coarse),
+        search.SearchPhase(STEPS_BETTER_STARTS, STEPS_PER_REPORT, coarse, select(2 * PARENTS)),
+        *(search.SearchPhase(STEPS_WITH_NEW_DYAD, STEPS_PER_REPORT, coarse, add_dyad(k)) for k in parent_dyads),
+        search.SearchPhase(STEPS_BETTER_STARTS, STEPS_PER_REPORT, coarse, select(2 * PARENTS)),
+        search.SearchPhase(STEPS_LAST_PHASE, STEPS_PER_REPORT, fine, select(LAST_PHASE_LINKAGES)),
     ]
-    least_error = lambda carry: float(np.sqrt(finite_costs(carry.cost).min()))
-    return run_phases(phases, carry, options, least_error=least_error, task=task)
+    least_error = lambda carry: float(np.sqrt(search.finite_costs(carry.cost).min()))
+    return search.run_phases(phases, carry, options, least_error=least_error, task=task)
 
 
-def _select_best(carry: MultistartCarry, count: int) -> MultistartCarry:
-    """Return the `count` linkages of each number of dyads with the least costs, with Marquardt's damping reset."""
-    cost, active = finite_costs(carry.cost), np.asarray(carry.data.active)
+def _select_best(carry: search.MultistartCarry, count: int) -> search.MultistartCarry:
+    """Return, of each number of dyads, the `count` linkages with the least costs; Marquardt's damping is reset."""
+    cost, active = search.finite_costs(carry.cost), np.asarray(carry.data.active)
     order = np.argsort(cost, kind="stable")
     rows = np.concatenate([order[active[order] == n][:count] for n in np.unique(active)])
     return _take_rows(carry, rows)
 
 
-def _take_rows(carry: MultistartCarry, rows) -> MultistartCarry:
+def _take_rows(carry: search.MultistartCarry, rows) -> search.MultistartCarry:
     """Return these rows of a carry, with Marquardt's damping reset."""
     take = lambda x: np.asarray(x)[rows]
     chains = Chains(*(take(x) for x in carry.data))
     count = len(chains.active)
-    return MultistartCarry(
-        take(carry.shared), np.zeros((count, 0, 0)), (), take(carry.cost), np.full(count, START_DAMPING), chains
+    return search.MultistartCarry(
+        take(carry.shared), np.zeros((count, 0, 0)), (), take(carry.cost), np.full(count, search.START_DAMPING), chains
     )
 
 
-def _random_starts(layout: RowLayout, request: CurveRequest, starts: int, rng) -> MultistartCarry:
+def _random_starts(request: CurveRequest, starts: int, rng) -> search.MultistartCarry:
     """Return random linkages of each number of dyads whose curves fit the wanted one best after a similarity."""
     count = max(starts // len(request.topologies), 1)
-    groups = [_random_linkages(layout, dyads, request, count, rng) for dyads in request.topologies]
+    groups = [_random_linkages(request, dyads, count, rng) for dyads in request.topologies]
     u = np.concatenate([u for u, _ in groups])
     chains = Chains(*(np.concatenate(x) for x in zip(*(chains for _, chains in groups), strict=True)))
-    return MultistartCarry.at_start(u, chains)
+    return search.MultistartCarry.at_start(u, chains)
 
 
-def _random_linkages(
-    layout: RowLayout, dyads: int, request: CurveRequest, count: int, rng
-) -> tuple[np.ndarray, Chains]:
-    """Return rows and chains of the best `count` of many random linkages with this number of dyads."""
-    all_bodies = request.topologies[dyads]
+def _random_linkages(request: CurveRequest, dyads: int, count: int, rng) -> tuple[np.ndarray, Chains]:
+    """Return rows (count, size) and chains of the random linkages with this number of dyads that fit the curve best."""
+    layout, all_bodies = request.layout, request.topologies[dyads]
     all_kinds = sorted(all_bodies)
     random_kinds = rng.integers(0, len(all_kinds), count * RANDOM_LINKAGES_PER_START)
     shares = np.bincount(random_kinds, minlength=len(all_kinds))
@@ -159,7 +161,7 @@ def _random_linkages(
     u, curves = np.concatenate(row_blocks), np.concatenate(curve_blocks)
     chains = Chains(*(np.concatenate(x) for x in zip(*chain_blocks, strict=True)))
     blocks = np.array_split(curves, len(curves) // LINKAGES_PER_BLOCK + 1)
-    fits = zip(*(compare_curves(block, request.points, layout.closed) for block in blocks), strict=True)
+    fits = zip(*(compare_curves(block, request.scaled_points, layout.closed) for block in blocks), strict=True)
     misfit, factor, shift, begin, span = (np.concatenate(x) for x in fits)
     best = np.argsort(misfit, kind="stable")[:count]
     u, chains = u[best], Chains(*(x[best] for x in chains))
@@ -171,7 +173,10 @@ def _random_linkages(
 
 
 def _rows_of_dyads(layout: RowLayout, bodies, names, numbers, signs, point) -> tuple[np.ndarray, Chains]:
-    """Return rows and chains of linkages with dyads of the kinds `names`, as many as the layout allows or fewer."""
+    """Return rows and chains of S linkages of D dyads, at most `layout.dyads`, from arrays as of `random_dyads`.
+
+    bodies: (S, D, 2). names: kinds of the D dyads. numbers: (S, D, 6). signs: (S, D). point: (S, 2).
+    """
     count, dyads, _ = bodies.shape
     u, rest = np.zeros((count, layout.size)), layout.dyads - dyads
     of_dyads = np.zeros((count, layout.dyads, 6))
@@ -196,16 +201,16 @@ def _rows_of_dyads(layout: RowLayout, bodies, names, numbers, signs, point) -> t
 
 
 def compare_curves(curves: np.ndarray, points: np.ndarray, closed: bool):
-    """Fit closed curves, or parts of them, to a wanted one by the similarity with the least squares.
+    """Fit closed curves, or parts of them if the wanted curve is open, to it by similarities with the least squares.
 
     Args:
         curves: (S, N) complex points of the closed curves, at equal steps of the crank angle.
         points: (T, 2) of the wanted curve.
-        closed: whether the wanted curve is closed.
+        closed: True if the wanted curve is closed.
 
     Returns:
-        (S,) each: the misfit as a fraction of the wanted curve's squared extent, factor and shift of the similarity as
-        complex numbers, and crank angle and rotation of the crank at which the used part begins and over which it goes.
+        (S,) each: the squared misfit relative to the wanted curve's squared extent; complex factor and shift of the
+        similarity; the crank angle at which the used part begins, and the angle by which the crank turns meanwhile.
     """
     z, places = _even_samples(curves)
     wanted = resample(points, 2 * SAMPLES, closed) @ [1, 1j]
@@ -226,7 +231,7 @@ def compare_curves(curves: np.ndarray, points: np.ndarray, closed: bool):
 
 
 def _even_samples(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return samples (S, SAMPLES) of closed curves at equal distances, and their places as fractional indices."""
+    """Return samples (S, SAMPLES) of closed curves (S, N), evenly spaced by length, and their fractional indices."""
     count, cycle = len(curves), np.concatenate([curves, curves[:, :1]], axis=1)
     along = np.concatenate([np.zeros((count, 1)), np.cumsum(np.abs(np.diff(cycle, axis=1)), axis=1)], axis=1)
     along /= np.maximum(along[:, -1:], 1e-300)
@@ -240,9 +245,9 @@ def _even_samples(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _templates(wanted: np.ndarray, fractions: np.ndarray, closed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return two matrices that, times the samples of a curve, give its product with the wanted one and its mean.
+    """Return two matrices (SAMPLES, columns): samples of curves times them are products with the wanted one, and means.
 
-    Columns are all fractions of the curve, both directions, and all first samples.
+    There is a column for each fraction of the curve, both directions, and each first sample. wanted: (W,) complex.
     """
     count = len(wanted)
     at = [part * SAMPLES * (np.arange(count) / count if closed else np.linspace(0, 1, count)) for part in fractions]
@@ -253,7 +258,7 @@ def _templates(wanted: np.ndarray, fractions: np.ndarray, closed: bool) -> tuple
 
 
 def _sample_weights(at: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return weights w (SAMPLES,) with w·z = Σ values · z(at), z being interpolated linearly between samples."""
+    """Return weights w (SAMPLES,) with w·z = Σ values z(at): z are samples of a closed curve, interpolated linearly."""
     out, below = np.zeros(SAMPLES, complex), np.floor(at).astype(int)
     np.add.at(out, below % SAMPLES, (1 - (at - below)) * values)
     np.add.at(out, (below + 1) % SAMPLES, (at - below) * values)
@@ -261,7 +266,11 @@ def _sample_weights(at: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _similarity(z, wanted, part, first, backwards, closed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return factors and shifts (S,) of the similarities that best fit parts of curves to the wanted one."""
+    """Return complex factors and shifts (S,) of the similarities that best fit parts of curves to the wanted one.
+
+    z: (S, SAMPLES) samples of closed curves. wanted: (W,) complex, about its centre. part, first, backwards: (S,) the
+    fraction of each curve that is used, its first sample, and True if it is passed against the order of the samples.
+    """
     length = np.arange(len(wanted)) / len(wanted) if closed else np.linspace(0, 1, len(wanted))
     at = first[:, None] + SAMPLES * part[:, None] * length
     below = np.floor(at).astype(int)
@@ -276,7 +285,7 @@ def _similarity(z, wanted, part, first, backwards, closed: bool) -> tuple[np.nda
 
 
 def _end_angles(angles: np.ndarray, first, part) -> np.ndarray:
-    """Return crank angles (2, S) at which parts of curves begin and end, from those of the samples (S, SAMPLES)."""
+    """Return the crank angles (2, S) at the ends of parts of curves, see `_similarity`; angles: (S, SAMPLES)."""
     twice = np.concatenate([angles, angles + 2 * np.pi, angles[:, :1] + 4 * np.pi], axis=1)
     ends = np.stack([first, first + SAMPLES * part])
     low = np.floor(ends).astype(int)
@@ -284,8 +293,8 @@ def _end_angles(angles: np.ndarray, first, part) -> np.ndarray:
     return take(low) + (ends - low) * (take(low + 1) - take(low))
 
 
-def _add_dyad(layout: RowLayout, carry: MultistartCarry, dyads: int, rng) -> MultistartCarry:
-    """Return the linkages, followed by new ones made by adding a dyad to those with `dyads` dyads.
+def _add_dyad(layout: RowLayout, carry: search.MultistartCarry, dyads: int, rng) -> search.MultistartCarry:
+    """Return the linkages, followed by `CHILDREN_PER_PARENT` new ones with one more dyad for each with `dyads` dyads.
 
     The new link begins at the old point, and the new point lies near it, so it draws nearly the same curve at first.
     """
@@ -308,17 +317,8 @@ def _add_dyad(layout: RowLayout, carry: MultistartCarry, dyads: int, rng) -> Mul
     both = distance.max(axis=1) * (1 + np.exp(rng.uniform(-3, 0.7, count)))
     difference = distance.min(axis=1) * 0.97 * np.tanh(rng.uniform(-1.5, 1.5, count))
     size = np.exp(rng.uniform(np.log(MIN_POINT_DISTANCE), np.log(MAX_POINT_DISTANCE), count))[:, None]
-    own = 2 + 6 * dyads
-    u[:, own : own + 6] = np.column_stack(
-        [
-            ends.real,
-            ends.imag,
-            second.real,
-            second.imag,
-            np.log((both + difference) / 2),
-            np.log((both - difference) / 2),
-        ]
-    )
+    own, log_lengths = 2 + 6 * dyads, np.log([(both + difference) / 2, (both - difference) / 2])
+    u[:, own : own + 6] = np.column_stack([ends.real, ends.imag, second.real, second.imag, *log_lengths])
     u[:, layout.point] = size * rng.normal(size=(count, 2))
     chains.bodies[:, dyads] = np.column_stack([np.full(count, link), other])
     chains.kinds[:, dyads] = layout.kinds.index(RRR)
@@ -327,4 +327,4 @@ def _add_dyad(layout: RowLayout, carry: MultistartCarry, dyads: int, rng) -> Mul
     join = lambda a, b: np.concatenate([a, b])
     data = Chains(*map(join, carry.data, chains))
     cost, damping = join(carry.cost, np.full(count, np.inf)), join(carry.damping, child.damping)
-    return MultistartCarry(join(carry.shared, u), join(carry.own, child.own), (), cost, damping, data)
+    return search.MultistartCarry(join(carry.shared, u), join(carry.own, child.own), (), cost, damping, data)

@@ -32,7 +32,7 @@ TINY = 1e-18
 
 
 class Chains(NamedTuple):
-    """The discrete part of linkages, one row each.
+    """Topologies and branches of linkages of dyads; a batch has further leading axes.
 
     Attributes:
         bodies: (…, K, 2) the bodies on which the links of each dyad begin, numbered as in `Dyadic.bodies`.
@@ -80,7 +80,7 @@ class RowLayout(NamedTuple):
         return slice(4 + 6 * self.dyads, 6 + 6 * self.dyads)
 
     def parts(self, u):
-        """Return the crank's pivot, the numbers of the dyads (K, 6) and the point, the parts of a row u."""
+        """Return the parts of a row u: the crank's pivot (2,), the numbers of the dyads (K, 6) and the point (2,)."""
         count = 2 + 6 * self.dyads
         return u[:2], jnp.reshape(u[2:count], (self.dyads, 6)), u[count : count + 2]
 
@@ -124,7 +124,7 @@ def point_cosines_and_pins(layout: RowLayout, u, chain: Chains, angle):
 
 
 def _select_frame(index, frames):
-    """Return the frame with this index, which may be traced."""
+    """Return the frame (origin, x axis) with this index, which may be traced, of a list."""
     if len(frames) == 1:
         return frames[0]
     pairs = [(1.0 * (index == n), frame) for n, frame in enumerate(frames)]
@@ -139,7 +139,7 @@ def _with_lengths(kind: str, numbers):
 
 @partial(jax.jit, static_argnums=0)
 def drawn_by(layout: RowLayout, u, chains: Chains, parts):
-    """Return the points (S, T, 2) of linkages at parts (T,) of their crank's range, and the largest cosines (S,)."""
+    """Return points (S, T, 2) of S linkages at parts (T,) of their crank's range, and their largest |cosines| (S,)."""
 
     def one_linkage(u, chain):
         """Return the points (T, 2) that one linkage draws, and its largest |cosine|."""
@@ -168,7 +168,10 @@ def frames_along(layout: RowLayout, u, chains: Chains, parts):
 
 
 def apply_similarity(layout: RowLayout, u: np.ndarray, bodies: np.ndarray, kinds: np.ndarray, factor, shift):
-    """Return rows (S, size) of linkages after the similarity z ↦ factor z + shift in complex numbers, (S,) each."""
+    """Return rows (S, size) of linkages after similarities z ↦ factor z + shift, complex and (S,) each.
+
+    u: (S, size) rows. bodies and kinds: (S, K, 2) and (S, K), as in `Chains`.
+    """
     u, log_scale, turned = u.copy(), np.log(np.abs(factor)), np.angle(factor)
     moved = (u[:, :2] @ [1, 1j]) * factor + shift
     u[:, :2] = np.column_stack([moved.real, moved.imag])
@@ -206,8 +209,11 @@ def mirror(layout: RowLayout, u: np.ndarray, chain: Chains) -> tuple[np.ndarray,
     return u, chain._replace(signs=np.where(np.isin(kinds, [RRR]), -1, 1) * chain.signs)
 
 
-def design_of(layout: RowLayout, u: np.ndarray, chain: Chains) -> tuple[Dyadic, dict[str, Any], float, np.ndarray]:
-    """Return the linkage of a row, its design, the crank angle at which it begins, and its signs (K,)."""
+def linkage_of_row(layout: RowLayout, u: np.ndarray, chain: Chains) -> tuple[Dyadic, dict[str, Any], float, np.ndarray]:
+    """Return the linkage of a row, its design, the crank angle at which an open curve begins, and its signs (K,).
+
+    The crank angle counts from the direction of the design's angle; for a closed curve it is that of the row's x axis.
+    """
     active = int(chain.active)
     kinds = [layout.kinds[int(k)] for k in chain.kinds[:active]]
     bodies = np.asarray(chain.bodies[:active], int)

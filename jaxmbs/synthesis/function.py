@@ -9,14 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.typing import ArrayLike
 
-from jaxmbs.search import (
-    ProgressCallback,
-    Ranked,
-    SearchOptions,
-    order_by_cost,
-    positive_integer,
-    rank_candidates,
-)
+from jaxmbs.search import ProgressCallback, Ranked, SearchOptions, order_by_cost, positive_integer, rank_candidates
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.function_search import (
@@ -31,26 +24,23 @@ from jaxmbs.synthesis.function_search import (
 from jaxmbs.synthesis.generators import AT_ORIGIN, FourBarGenerator, SliderCrankGenerator
 from jaxmbs.system.mechanism import Mechanism
 
-# Linkages that `function` knows: name ↦ its equations.
+# Linkages that `function` knows: name ↦ class with its equations.
 GENERATORS: dict[str, Any] = {x.linkage.name: x for x in (FourBarGenerator, SliderCrankGenerator)}
 # Number of samples of the range in the steps of all starts; the best starts then get the user's `samples`.
 COARSE_SAMPLES = 12
-# Default upper bound on lengths in `function`, in units of the ground or of the slide's travel; the default lower bound
-# is its inverse.
+# Default upper bound on lengths in `function`, in units of ground or travel of the slide; its inverse is the lower one.
 MAX_LENGTH_RATIO = 20.0
 # Lower limit on the bounds of lengths in `function`, in units of the ground or of the slide's travel.
 MIN_LENGTH = 1e-3
 # Upper limit on the bounds of lengths in `function`, in units of the ground or of the slide's travel.
 MAX_LENGTH = 1e3
-# Smallest transmission angle in `function`, in degrees, whatever the user allows. Below it the links hardly reach each
-# other.
+# Smallest transmission angle in `function`, in degrees, whatever the user allows: below it links hardly reach.
 MIN_TRANSMISSION_ANGLE_DEG = 1.0
 # Number of evenly spaced points of the range at which the error of a result of `function` is measured.
 FINE_SAMPLES = 361
-# Smallest allowed argument `samples` of `function`: five numbers describe a linkage.
+# Lower limit on the argument `samples` of `function`: five numbers describe a linkage.
 MIN_SAMPLES = 5
-# Cost of a linkage in `function` whose links do not reach each other over the whole range, on top of its error in
-# radians.
+# Added to the error, in radians, of a linkage in `function` whose links do not reach each other over the whole range.
 OPEN_LINKAGE_COST = 1e3
 
 
@@ -177,25 +167,27 @@ def function(
     """
     if mechanism not in GENERATORS:
         raise ValueError(f"mechanism must be one of {', '.join(map(repr, GENERATORS))}, got {mechanism!r}")
-    kind, options = GENERATORS[mechanism], SearchOptions.from_arguments(starts, seed, keep, progress, resume)
-    spans, ends = _spans(input_span, output_span, kind.angular), _pair("x_range", x_range)
+    generator, options = GENERATORS[mechanism], SearchOptions.from_arguments(starts, seed, keep, progress, resume)
+    spans, ends = _spans(input_span, output_span, generator.angular), _pair("x_range", x_range)
     common.check_transmission_angle(transmission_angle)
     sample_at = _sampler(f, ends, y_range, spans.width)
     fine = sample_at(np.linspace(ends[0], ends[1], FINE_SAMPLES))
     points = None if precision_points is None else sample_at(_precision_points(precision_points, ends, spans))
     if points is not None and len(points.x) == 3 and None not in spans.start:
-        linkages = exact_linkage(kind, points, spans)
+        linkages = exact_linkage(generator, points, spans)
     else:
         coarse = points or sample_at(np.linspace(ends[0], ends[1], COARSE_SAMPLES))
         middle = points or sample_at(_even_samples(samples, ends))
         max_cosine = np.cos(np.deg2rad(max(transmission_angle, MIN_TRANSMISSION_ANGLE_DEG)))
-        bounds = _bounds(kind, lower, upper, spans.unit)
-        linkages = search_linkages(kind, coarse, middle, spans, bounds, max_cosine, options, exact=points is not None)
-    return rank_candidates(_candidates(kind, linkages, fine, points, spans, transmission_angle), options.keep)
+        bounds = _bounds(generator, lower, upper, spans.unit)
+        linkages = search_linkages(
+            generator, coarse, middle, spans, bounds, max_cosine, options, exact=points is not None
+        )
+    return rank_candidates(_candidates(generator, linkages, fine, points, spans, transmission_angle), options.keep)
 
 
 def _pair(name: str, value) -> tuple[float, float]:
-    """Return an argument as two different finite numbers."""
+    """Return the argument `name` as two different finite numbers, else raise ValueError."""
     pair = np.asarray(value, float)
     if pair.shape != (2,) or not np.all(np.isfinite(pair)) or pair[0] == pair[1]:
         raise ValueError(f"{name} must be two different finite numbers, got {value!r}")
@@ -203,7 +195,7 @@ def _pair(name: str, value) -> tuple[float, float]:
 
 
 def _spans(input_span, output_span, angular: bool) -> Spans:
-    """Check the two spans; `angular` says that the output is an angle."""
+    """Return the arguments `input_span` and `output_span` as `Spans`; `angular` says that the output is an angle."""
 
     def start_and_width(name, span):
         """Return the beginning of a span, None if it is free, and its width with a sign."""
@@ -220,7 +212,7 @@ def _spans(input_span, output_span, angular: bool) -> Spans:
 
 
 def _sampler(f, ends, y_range, width) -> Callable[[np.ndarray], SampledFunction]:
-    """Return the function x (T,) ↦ `SampledFunction`; width: of crank and output over the range."""
+    """Return the function x (T,) ↦ `SampledFunction`; `ends` of the range of x, `width` as in `Spans`."""
 
     def values(x):
         """Return f at all x; raise ValueError if it is not finite somewhere."""
@@ -246,7 +238,7 @@ def _sampler(f, ends, y_range, width) -> Callable[[np.ndarray], SampledFunction]
 
 
 def _even_samples(samples, ends) -> np.ndarray:
-    """Return evenly spaced x (samples,) from end to end."""
+    """Return evenly spaced x (samples,) from end to end; raise ValueError if they are too few."""
     if positive_integer("samples", samples) < MIN_SAMPLES:
         raise ValueError(f"samples must be at least {MIN_SAMPLES}, the number of unknowns, got {samples!r}")
     return np.linspace(ends[0], ends[1], samples)
@@ -271,63 +263,61 @@ def _precision_points(points, ends, spans: Spans | None = None) -> np.ndarray:
     return x
 
 
-def _bounds(kind, lower, upper, unit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper bounds (3,) of the logarithms of lengths and of the offset, in units of the unknowns."""
-    positive = np.array(kind.positive)
-    shapes = dict.fromkeys(kind.free, ())
-    low, high = (
-        common.flat_bounds("lower", lower, shapes, -np.inf) / unit,
-        common.flat_bounds("upper", upper, shapes, np.inf) / unit,
-    )
+def _bounds(generator, lower, upper, unit: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return lower and upper bounds (3,) of the first three numbers x, see `generators`; `unit` as in `Spans`."""
+    positive, shapes = np.array(generator.positive), dict.fromkeys(generator.free, ())
+    low = common.flat_bounds("lower", lower, shapes, -np.inf) / unit
+    high = common.flat_bounds("upper", upper, shapes, np.inf) / unit
     low = np.where(np.isinf(low), np.where(positive, 1 / MAX_LENGTH_RATIO, -MAX_LENGTH_RATIO), low)
     low = np.maximum(low, np.where(positive, MIN_LENGTH, -MAX_LENGTH))
     high = np.minimum(np.where(np.isinf(high), MAX_LENGTH_RATIO, high), MAX_LENGTH)
     if np.any(low > high):
-        name = kind.free[int(np.argmax(low > high))]
-        raise ValueError(
-            f"the lower bound of {name!r} is above the upper one; the default bounds are "
-            f"1/{MAX_LENGTH_RATIO:g} and {MAX_LENGTH_RATIO:g}"
-        )
+        name = generator.free[int(np.argmax(low > high))]
+        default = f"the default bounds are 1/{MAX_LENGTH_RATIO:g} and {MAX_LENGTH_RATIO:g}"
+        raise ValueError(f"the lower bound of {name!r} is above the upper one; {default}")
     logs = lambda x: np.where(positive, np.log(np.where(positive, x, 1)), x)
     return logs(low), logs(high)
 
 
-def _candidates(kind, linkages: Linkages, fine: SampledFunction, points, spans: Spans, min_transmission_angle):
-    """Yield the candidates of `rank_candidates`, the least error first; points: `SampledFunction` or None."""
+def _candidates(generator, linkages: Linkages, fine: SampledFunction, points, spans: Spans, min_transmission_angle):
+    """Yield the candidates of `rank_candidates`, the least error first.
+
+    fine: samples at which the error counts. points: precision points as a `SampledFunction`, or None.
+    """
     numbers, offsets, branches = linkages
-    errors, cosines = errors_of(kind, numbers, branches, fine)
+    errors, cosines = errors_of(generator, numbers, branches, fine)
     cost = np.sqrt((errors**2).mean(axis=1)) + OPEN_LINKAGE_COST * np.any(np.abs(cosines) >= 1, axis=1)
     for k in order_by_cost(cost):
 
         def check(k=k):
             """Return the solution of linkage k, and True if it assembles, transmits and meets its precision points."""
-            solution = _solution(kind, numbers[k], offsets[k], branches[k], fine, points, spans)
+            solution = _solution(generator, numbers[k], offsets[k], branches[k], fine, points, spans)
             checks = solution.checks
             passes = checks["assembled"] and checks["transmission_angle"] >= min_transmission_angle
-            return solution, passes and checks.get("precision_error", 0.0) < common.near_zero() * spans.unit
+            return solution, passes and checks.get("precision_error", 0.0) < common.zero_tolerance() * spans.unit
 
         yield np.append(numbers[k, :3], [np.cos(numbers[k, 3]), np.sin(numbers[k, 3])]), check
 
 
-def _solution(kind, x, offsets, branch, fine: SampledFunction, points, spans: Spans) -> FunctionSolution:
-    """Return a solution in the user's units, with its mechanism followed through the range."""
-    errors, cosines = errors_of(kind, x, branch, fine)
+def _solution(generator, x, offsets, branch, fine: SampledFunction, points, spans: Spans) -> FunctionSolution:
+    """Return the solution of numbers x (5,) in the user's units, with its mechanism followed through the range."""
+    errors, cosines = errors_of(generator, x, branch, fine)
     errors, wanted = errors * spans.unit, (x[4] + fine.outputs) * spans.unit
-    design, angles = kind.design(x, offsets, spans.unit), x[3] + fine.angles
-    mech = kind.linkage.mechanism(design | AT_ORIGIN, angles[0], spans.width[0] / (2 * np.pi))
-    guess = kind.linkage.guess(design | AT_ORIGIN, angles[0], branch)
+    design, angles = generator.design(x, offsets, spans.unit), x[3] + fine.angles
+    mech = generator.linkage.mechanism(design | AT_ORIGIN, angles[0], spans.width[0] / (2 * np.pi))
+    guess = generator.linkage.guess(design | AT_ORIGIN, angles[0], branch)
     times = common.times_including([] if points is None else points.angles / spans.width[0])
     poses = common.follow_motion(mech, times, guess)
-    lengths = lengths_of(kind, x, np)
-    output, cosine = kind.output_and_cosine(lengths, x[3] + times * spans.width[0], branch, np)
-    gap = np.inf if poses is None else np.abs(kind.output_of_poses(poses) - spans.unit * output).max()
+    lengths = lengths_of(generator, x, np)
+    output, cosine = generator.output_and_cosine(lengths, x[3] + times * spans.width[0], branch, np)
+    gap = np.inf if poses is None else np.abs(generator.output_of_poses(poses) - spans.unit * output).max()
     reached = max(np.abs(cosines).max(), np.abs(cosine).max()) < 1
     checks = {
-        "assembled": bool(reached and gap < common.near_zero() * spans.unit),
+        "assembled": bool(reached and gap < common.zero_tolerance() * spans.unit),
         "largest_error": float(np.abs(errors).max()),
-        "transmission_angle": common.smallest_angle_deg(cosines),
+        "transmission_angle": common.transmission_angle_deg(cosines),
     }
     if points is not None:
-        checks["precision_error"] = float(np.abs(errors_of(kind, x, branch, points)[0]).max() * spans.unit)
+        checks["precision_error"] = float(np.abs(errors_of(generator, x, branch, points)[0]).max() * spans.unit)
     error = float(np.sqrt((errors**2).mean()))
     return FunctionSolution(design, error, mech, guess, int(branch), fine.x, angles, wanted + errors, wanted, checks)

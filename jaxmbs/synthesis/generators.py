@@ -2,7 +2,8 @@
 
 Lengths of the four-bar are in units of its ground, those of the slider-crank in units of the wanted travel of the slide.
 `x` are five numbers: the logarithms of crank, coupler and rocker (slider-crank: logarithms of crank and coupler, and the
-offset), then the crank angle and the output at the beginning of the range.
+offset), then the crank angle and the output at the beginning of the range. `lengths` are the first three, without
+logarithms; `free` are their names, and `positive` is True for logarithms. `xp` is numpy or jax.numpy.
 """
 
 from __future__ import annotations
@@ -40,25 +41,19 @@ class FourBarGenerator:
         """
         a, c = 1 / k[..., 0], 1 / k[..., 1]
         square, turned = a**2 + c**2 + 1 - 2 * a * c * k[..., 2], np.pi * np.stack([a < 0, c < 0], -1)
-        parts = (
-            np.log(np.abs(a)),
-            np.log(square) / 2,
-            np.log(np.abs(c)),
-            angle + turned[..., 0],
-            output + turned[..., 1],
-        )
-        return np.stack(parts, -1), turned
+        lengths = np.log(np.abs(a)), np.log(square) / 2, np.log(np.abs(c))
+        return np.stack([*lengths, angle + turned[..., 0], output + turned[..., 1]], -1), turned
 
     @classmethod
     def output_and_cosine(cls, lengths, angle, branch, xp):
-        """Return (cos ψ, sin ψ) and the cosine of the transmission angle, beyond ±1 where the links do not reach."""
+        """Return (cos ψ, sin ψ) and the cosine of the transmission angle, beyond ±1 where links do not reach."""
         b = {"ground": 1.0, **dict(zip(cls.free, lengths, strict=True))}
         *_, rocker, cosine = FourBar.joints(b, angle, branch, xp)
         return rocker, cosine
 
     @staticmethod
     def residual(output, wanted):
-        """Return the chord from the wanted direction to the output's; for small errors it is as long as the angle."""
+        """Return the two coordinates of the chord from the wanted to the output's direction; small ones are angles."""
         return [output[0] - jnp.cos(wanted), output[1] - jnp.sin(wanted)]
 
     @staticmethod
@@ -81,7 +76,7 @@ class FourBarGenerator:
 
     @staticmethod
     def output_of_poses(poses):
-        """Return the output, like `output_and_cosine`, from poses (T, 3 bodies, 3) of the mechanism."""
+        """Return (cos ψ, sin ψ) (2, T) from poses (T, 3 bodies, 3) of the mechanism."""
         return np.stack([np.cos(poses[:, 2, 2]), np.sin(poses[:, 2, 2])])
 
 

@@ -7,57 +7,40 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmbs import search
 from jaxmbs.numerics.plane import perpendicular
-from jaxmbs.search import (
-    PENALTY_START,
-    DistinctDesigns,
-    LeastSquaresPhase,
-    LeastSquaresProblem,
-    MultistartCarry,
-    SearchOptions,
-    descend,
-    order_by_cost,
-)
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages.linkage import TINY
 
-# Number of steps of the search for single links, which fit a point of the body to a circle.
+# Number of steps of the search for single links.
 STEPS_SINGLE_LINKS = 60
-# Largest number of single links that are kept for pairs; the others, with larger errors, are left out.
+# Largest number of single links, those with the least errors, of which pairs are made.
 MAX_KEPT_LINKS = 512
 # Largest number of pairs of single links that become four-bars.
 MAX_PAIRS = 512
-# Number of best single links of which all pairs are considered; other pairs are random.
+# Number of single links with the least errors of which all pairs are considered; other pairs are random.
 ALL_PAIRS_LINKS = 24
-# Number of random pairs of links considered for each four-bar that is made.
+# Number of random pairs of links considered, divided by `MAX_PAIRS`.
 RANDOM_PAIRS_PER_FOUR_BAR = 32
-# Upper limit on the lengths and coordinates of single links, and default upper bound in `motion`, in units of the
-# poses' spread.
+# Upper limit on radii and coordinates of single links, and default bound in `motion`, in units of the poses' spread.
 MAX_SIZE = 10.0
-# Lower limit on the radius of single links, and default lower bound on lengths in `motion`, in units of the poses'
-# spread.
+# Lower limit on radii of single links, and default bound on lengths in `motion`, in units of the poses' spread.
 MIN_LENGTH = 0.05
-# A four-bar made of two links folds up, and is ranked after others, if its moving pins or its pivots come closer than
-# this, in units of the poses' spread.
+# Four-bars whose moving pins or pivots come closer than this, in units of the poses' spread, are ranked after others.
 MIN_PIN_DISTANCE = 0.05
 
 
 def _places_at_poses(points, goal):
-    """Return the places of points (N, 2) of the body at all poses, as complex numbers (N, K)."""
+    """Return the places of points (N, 2) of the body at the poses `goal` (K, 4), as complex numbers (N, K)."""
     turn, shift = goal[:, 2:] @ [1, 1j], goal[:, :2] @ [1, 1j]
     return (points @ [1, 1j])[:, None] * turn + shift
 
 
-def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndarray]:
-    """Return different links as (pivot, point, logarithm of the radius) (N, 5), and their squared errors (N,).
+def single_links(goal, options: search.SearchOptions, rng) -> tuple[np.ndarray, np.ndarray]:
+    """Return distinct links (N, 5) that guide a point of the body on a circle, and their sums of squared errors (N,).
 
-    Args:
-        goal: (K, 4) rows x, y, cos φ, sin φ of the poses.
-        options: of the search.
-        rng: generator of random numbers.
-
-    Returns:
-        Links and errors.
+    A link is pivot (2), point in the body's axes (2), and logarithm of the radius; `goal` is (K, 4), rows x, y, cos φ,
+    sin φ of the poses.
 
     Raises:
         ValueError: fewer than two links were found.
@@ -69,15 +52,15 @@ def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndar
     circle = (np.linalg.pinv(rows, 1e-9) @ (np.abs(z) ** 2)[..., None])[..., 0]
     length = np.sqrt(np.clip(circle[:, 2] + (circle[:, :2] ** 2).sum(axis=1), MIN_LENGTH**2, MAX_SIZE**2))
     u = np.column_stack([np.clip(circle[:, :2], -MAX_SIZE, MAX_SIZE), points, np.log(length)])
-    phases = [LeastSquaresPhase(STEPS_SINGLE_LINKS, goal)]
-    carry = MultistartCarry.at_start(u, ())
-    carry = descend(OnCircle(), carry, phases, options, steps_per_report=STEPS_SINGLE_LINKS)
+    phases = [search.LeastSquaresPhase(STEPS_SINGLE_LINKS, goal)]
+    carry = search.MultistartCarry.at_start(u, ())
+    carry = search.descend(OnCircle(), carry, phases, options, steps_per_report=STEPS_SINGLE_LINKS)
     # For many poses only few links are optimal; then the circles that they started from are candidates as well.
     distance, radius = np.abs(z - (u[:, :2] @ [1, 1j])[:, None]), np.exp(u[:, 4])[:, None]
     u, cost = np.vstack([carry.shared, u]), np.append(carry.cost, ((distance - radius) ** 2).sum(axis=1))
-    distinct = DistinctDesigns()
+    distinct = search.DistinctDesigns()
     kept: list[int] = []
-    for k in order_by_cost(cost):
+    for k in search.order_by_cost(cost):
         if len(kept) < MAX_KEPT_LINKS and distinct.add(u[k]):
             kept.append(k)
     if len(kept) < 2:
@@ -88,8 +71,8 @@ def single_links(goal, options: SearchOptions, rng) -> tuple[np.ndarray, np.ndar
 
 
 @dataclass(frozen=True)
-class OnCircle(LeastSquaresProblem):
-    """A point of the body on a circle, in all poses; the unknowns are pivot, point and logarithm of the radius."""
+class OnCircle(search.LeastSquaresProblem):
+    """Least squares for a point of the body on a circle in all poses; the unknowns are a link, see `single_links`."""
 
     def residual_functions(self, data, inputs):
         """Return the residual of a pose, that of the size limits, and the poses as blocks."""
@@ -103,23 +86,16 @@ class OnCircle(LeastSquaresProblem):
             """Return the penalties of coordinates and radius beyond `MAX_SIZE`, and of a radius below `MIN_LENGTH`."""
             low, high = jnp.log(MIN_LENGTH), jnp.log(MAX_SIZE)
             sizes = jnp.concatenate([jnp.maximum(jnp.abs(u[:4]) - MAX_SIZE, 0), jnp.maximum(u[4:] - high, 0)])
-            return PENALTY_START * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
+            return search.PENALTY_START * jnp.concatenate([sizes, jnp.maximum(low - u[4:], 0)])
 
         return residual, prior, inputs
 
 
 def four_bars_of(links, costs, goal, ordered: bool, rng):
-    """Combine single links in pairs.
+    """Return M ≤ `MAX_PAIRS` four-bars of two links each, the best first, from links and costs of `single_links`.
 
-    Args:
-        links: (N, 5), see `single_links`.
-        costs: (N,) their squared errors.
-        goal: the poses, see `single_links`.
-        ordered: whether the poses should be passed in their order.
-        rng: generator of random numbers.
-
-    Returns:
-        The best four-bars: free numbers (M, 10), see `motion.design_of`; crank angles at the poses (M, K); branches (M,).
+    They are free numbers (M, 10), see `motion.design_of`; crank angles from the x axis (M, K); and branches (M,). If
+    `ordered`, those that pass the poses in their order are preferred.
     """
     count, best_links = len(links), min(len(links), ALL_PAIRS_LINKS)
     random_pairs = RANDOM_PAIRS_PER_FOUR_BAR * MAX_PAIRS
@@ -139,5 +115,5 @@ def four_bars_of(links, costs, goal, ordered: bool, rng):
     badness = 4 * folded + 2 * (np.abs(side.sum(axis=1)) < side.shape[1])
     badness = badness + ~(sense[0] | sense[1]) * ordered
     # Links with errors near zero are equally good.
-    best = np.lexsort((np.maximum(costs[i] + costs[j], common.near_zero()), badness))[:MAX_PAIRS]
+    best = np.lexsort((np.maximum(costs[i] + costs[j], common.zero_tolerance()), badness))[:MAX_PAIRS]
     return u[best], angles[best], branch[best]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -97,7 +97,7 @@ def cycle_loads(mech: Mechanism, motion: Trajectory, *, about: ArrayLike | Seque
 
 
 def _loads_of_forces(mech: Mechanism, motion: Trajectory, about) -> tuple[Array, Array]:
-    """Return force and moment about a point that springs, dampers and torques exert on the ground."""
+    """Return force and moment about a point (d,) that springs, dampers and torques exert on the ground at all times."""
     grounded = [force for force in mech.forces.values() if GROUND in force.acts_on]
 
     def at_one_time(t, q, v):
@@ -112,14 +112,18 @@ def _loads_of_forces(mech: Mechanism, motion: Trajectory, about) -> tuple[Array,
             moment = moment - torque - _cross(pose.r - about, body_force)
         return force, moment
 
-    function = at_one_time
+    return _at_each_time(at_one_time, motion)(motion.t, motion.q, motion.v)
+
+
+def _at_each_time(function: Callable, motion: Trajectory) -> Callable:
+    """Return a function of one time as a function of all times of a motion, which may be a batch."""
     for _ in range(motion.t.ndim):
         function = jax.vmap(function)
-    return function(motion.t, motion.q, motion.v)
+    return function
 
 
 def _cross(arm, force):
-    """Return arm × force: a number in the plane, a vector in space."""
+    """Return arm × force (…, d): numbers (…) in the plane, vectors (…, 3) in space."""
     if force.shape[-1] == 2:
         return arm[..., 0] * force[..., 1] - arm[..., 1] * force[..., 0]
     return jnp.cross(arm, force)
@@ -232,10 +236,7 @@ def regularity(mech: Mechanism, motion: Trajectory) -> Float[Array, "*batch T"]:
         >>> print(mbs.synthesis.regularity(mech, motion).round(4))
         [0.2164 0.2357]
     """
-    function = partial(ProgramWithFallback(_regularity), mech)
-    for _ in range(motion.t.ndim):
-        function = jax.vmap(function)
-    return function(motion.q, motion.t)
+    return _at_each_time(partial(ProgramWithFallback(_regularity), mech), motion)(motion.q, motion.t)
 
 
 def _regularity(mech: Mechanism, q, t) -> Float[Array, ""]:
@@ -244,8 +245,7 @@ def _regularity(mech: Mechanism, q, t) -> Float[Array, ""]:
     phi_q = jacobian(partial(residuals, mech), space, q, t)
     units = Units(space.angular, unit_of_length(phi_q, space.extent(q), space.angular))
     matrix, _ = scaled_jacobian(phi_q, units)
+    identity = jnp.eye(space.m, dtype=q.dtype)
     # Keeps the matrix regular at singular positions.
-    least = jnp.finfo(q.dtype).eps * jnp.eye(space.m, dtype=q.dtype)
-    return 1 / jnp.sqrt(
-        jnp.trace(factor_symmetric_positive(matrix.T @ matrix + least).solve(jnp.eye(space.m, dtype=q.dtype)))
-    )
+    least = jnp.finfo(q.dtype).eps * identity
+    return 1 / jnp.sqrt(jnp.trace(factor_symmetric_positive(matrix.T @ matrix + least).solve(identity)))

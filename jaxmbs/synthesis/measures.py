@@ -17,7 +17,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 @dataclass(frozen=True)
 class PointMeasure:
-    """A measure for `fit`: the place of a point of a body in the ground frame; see `point`."""
+    """The place of a point of a body in the ground frame, as a measure for `fit`; `at` is as for `point`."""
 
     body: str
     at: Any
@@ -39,13 +39,13 @@ class PointMeasure:
 
 @dataclass(frozen=True)
 class PoseMeasure:
-    """A measure for `fit`: the position and orientation of a body; see `pose`."""
+    """The position and orientation of a body, as a measure for `fit`; see `pose`."""
 
     body: str
     angle_length: float | None
 
     def with_targets(self, poses) -> tuple[PoseMeasure, np.ndarray]:
-        """Return the measure with its angle length, and its values at poses (K, 3) of the plane or (K, 7) of space."""
+        """Return the measure with a known angle length, and its values (K, d) at poses (K, 3), in space (K, 7)."""
         poses = rows_of_numbers("targets", poses, "poses: x, y, angle, shape (K, 3); in space (K, 7)", (3, 7))
         dimension = 2 if poses.shape[1] == 3 else 3
         places, turns = poses[:, :dimension], poses[:, dimension:]
@@ -56,11 +56,12 @@ class PoseMeasure:
         if dimension == 2:
             axes = np.column_stack([np.cos(turns), np.sin(turns)])
         else:
-            axes = np.array([np.asarray(rotation.matrix(p)).T.ravel() for p in turns / _norms(turns)]) / np.sqrt(2)
+            turns = turns / np.linalg.norm(turns, axis=1, keepdims=True)
+            axes = np.array([np.asarray(rotation.matrix(p)).T.ravel() for p in turns]) / np.sqrt(2)
         return PoseMeasure(self.body, length), np.column_stack([places, length * axes])
 
     def __call__(self, design, mech: Mechanism, q) -> Array:
-        """Return the position of the body's origin and its axes times the angle length, see `pose`."""
+        """Return the values (4,), in space (12,): position of the body's origin, and its axes as for `pose`."""
         assert self.angle_length is not None
         body_pose, dimension = mech.layout.pose(self.body, q), mech.layout.dimension
         # For an angle φ the three axes change by 2√2 sin(φ/2) together, the one axis of the plane by 2 sin(φ/2).
@@ -69,14 +70,9 @@ class PoseMeasure:
         return jnp.concatenate([body_pose.point(jnp.zeros(dimension)), *axes])
 
 
-def _norms(rows) -> np.ndarray:
-    """Return the norms (K, 1) of rows (K, d)."""
-    return np.linalg.norm(rows, axis=1, keepdims=True)
-
-
 @dataclass(frozen=True)
 class OutputMeasure:
-    """A measure for `fit`: a coordinate by name, or a function of (design, mechanism, configuration)."""
+    """A coordinate by name, or a function of (design, mechanism, configuration), as a measure for `fit`."""
 
     of: str | Callable
 
@@ -85,7 +81,7 @@ class OutputMeasure:
             raise ValueError(f"measure must be a function, or the name of a coordinate, got {self.of!r}")
 
     def __call__(self, design, mech: Mechanism, q) -> Array:
-        """Return the number as an array (1,), or the function's values."""
+        """Return the coordinate as an array (1,), or the values (d,) of the function."""
         value = q[mech.layout.index(self.of)] if isinstance(self.of, str) else self.of(design, mech, q)
         return jnp.atleast_1d(value)
 

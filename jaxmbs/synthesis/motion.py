@@ -30,14 +30,13 @@ from jaxmbs.search import (
 from jaxmbs.synthesis import common, measures
 from jaxmbs.synthesis.builders import fit, forwards_builders
 from jaxmbs.synthesis.linkages.four_bar import FourBar
-from jaxmbs.synthesis.linkages.linkage import TINY, cosine_between, dyad
+from jaxmbs.synthesis.linkages.linkage import TINY, close_links, cosine_between
 from jaxmbs.synthesis.links import MAX_SIZE, MIN_LENGTH, four_bars_of, single_links
 from jaxmbs.system.mechanism import Mechanism
 
 # Number of steps of the search for four-bars that begins from pairs of single links.
 STEPS_FOUR_BARS = 200
-# Number of crank angles, from the first pose to the last, at which the transmission angle of a result of `motion` is
-# checked.
+# Number of crank angles from the first pose to the last at which `motion` checks the transmission angle of a result.
 TRANSMISSION_SAMPLES = 361
 
 
@@ -76,7 +75,7 @@ class MotionSolution(NamedTuple):
 
 
 def design_of(u: Float[jax.Array, "10"]) -> dict[str, jax.Array]:
-    """Return the design of a four-bar from the circles of two points of the body.
+    """Return the design of a four-bar that guides two points of a body on circles, in units of u.
 
     u are the two pivots (4), the two points in the body's axes (4), and the logarithms of the two radii.
     """
@@ -95,10 +94,10 @@ def design_of(u: Float[jax.Array, "10"]) -> dict[str, jax.Array]:
 
 
 def pose_of(u, angle, branch):
-    """Return the body's origin and the direction of its x axis at a crank angle, counted from the plane's x axis."""
+    """Return the body's origin (2,) and x axis (2,) at a crank angle from the plane's x axis; u as for `design_of`."""
     pin, rod = u[:2] + jnp.exp(u[8]) * direction(angle), u[6:8] - u[4:6]
     length = jnp.sqrt(rod @ rod + TINY)
-    e, _ = dyad(u[2:4] - pin, length, jnp.exp(u[9]), branch)
+    e, _ = close_links(u[2:4] - pin, length, jnp.exp(u[9]), branch)
     # The angle of the body is the angle from the rod in the body's axes to the rod in the plane.
     c, s = (rod @ e) / length, (rod[0] * e[1] - rod[1] * e[0]) / length
     origin = pin - jnp.stack([c * u[4] - s * u[5], s * u[4] + c * u[5]])
@@ -179,7 +178,7 @@ def motion(
     phase = LeastSquaresPhase(STEPS_FOUR_BARS, (goal, angle_length / unit[1], bounds))
     task = goal, angle_length, *bounds, ordered
     carry = descend(PoseGuidance(), carry, [phase], options, unit=unit[1], task=task)
-    exact, max_checked = (common.near_zero() * unit[1]) ** 2, MAX_CANDIDATES_PER_RESULT * options.keep
+    exact, max_checked = (common.zero_tolerance() * unit[1]) ** 2, MAX_CANDIDATES_PER_RESULT * options.keep
     return rank_candidates(
         _candidates(carry, poses, bounds, unit, angle_length, ordered, transmission_angle),
         options.keep,
@@ -191,7 +190,7 @@ def motion(
 
 
 def _bounds(lower, upper, centre, spread: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper bounds of a flat design, in units of the poses' spread."""
+    """Return lower and upper bounds (9,) of a flat design, in units of the poses' spread about their centre."""
     four_bar, shapes = FourBar(), FourBar().shapes()
     # By default sizes are limited in proportion to the poses, and the angle is free.
     is_length = np.arange(9) < 4
@@ -199,9 +198,8 @@ def _bounds(lower, upper, centre, spread: float) -> tuple[np.ndarray, np.ndarray
 
     def bounds_in_units(name, bounds, default):
         """Return the bounds of a flat design in units of the poses' spread, with `default` where there are none."""
-        flat = four_bar.to_search_units(
-            common.flat_bounds(name, bounds, shapes, np.inf, four_bar.angles), centre, spread
-        )
+        flat = common.flat_bounds(name, bounds, shapes, np.inf, four_bar.angles)
+        flat = four_bar.to_search_units(flat, centre, spread)
         return np.where(np.isinf(flat), default, flat)
 
     lowest = bounds_in_units("lower", lower, np.where(is_length, MIN_LENGTH, -default))
@@ -215,7 +213,7 @@ def _bounds(lower, upper, centre, spread: float) -> tuple[np.ndarray, np.ndarray
 
 @dataclass(frozen=True)
 class PoseGuidance(LeastSquaresProblem):
-    """A four-bar that guides a body through poses.
+    """Least squares for a four-bar that guides a body through poses.
 
     The shared unknowns are those of `design_of`; each pose is a block, whose own unknown is its crank angle.
     """
@@ -238,20 +236,21 @@ class PoseGuidance(LeastSquaresProblem):
 
 @jax.jit
 def _body_poses(u, angles, branch):
-    """Return the poses (K, 3) of the body at crank angles (K,)."""
+    """Return the poses (K, 3) of the body at crank angles (K,), for u as in `design_of`."""
     origin, x_axis = jax.vmap(lambda angle: pose_of(u, angle, branch))(angles)
     return jnp.column_stack([origin, jnp.arctan2(x_axis[:, 1], x_axis[:, 0])])
 
 
-_design = jax.jit(design_of)
-
-
 def _candidates(carry: MultistartCarry, poses, bounds, unit, angle_length, ordered: bool, min_transmission_angle):
-    """Yield the candidates of `rank_candidates` that keep their bounds, the best first."""
+    """Yield the candidates of `rank_candidates` that keep their bounds, the best first.
+
+    carry: the last one of the search. bounds: as from `_bounds`. unit: (centre, spread) of the poses.
+    """
     u, angles = carry.shared, carry.own[:, :, 0]
+    compiled_design = jax.jit(design_of)
     # Exact solutions are ordered by their transmission angles.
-    for k in order_by_cost(np.maximum(carry.cost, common.near_zero() ** 2), _transmission_cosine(u, angles)):
-        design = {name: np.asarray(x) for name, x in _design(u[k]).items()}
+    for k in order_by_cost(np.maximum(carry.cost, common.zero_tolerance() ** 2), _transmission_cosines(u, angles)):
+        design = {name: np.asarray(x) for name, x in compiled_design(u[k]).items()}
         flat = np.asarray(FourBar().flat(design))
         if np.any(flat < bounds[0]) or np.any(flat > bounds[1]):
             continue
@@ -266,8 +265,8 @@ def _candidates(carry: MultistartCarry, poses, bounds, unit, angle_length, order
         yield flat, check
 
 
-def _transmission_cosine(u, angles) -> np.ndarray:
-    """Return the largest cosine of the transmission angle at the poses (N,)."""
+def _transmission_cosines(u, angles) -> np.ndarray:
+    """Return the largest |cosine| of the angle between coupler and rocker at the crank angles (N, K) of N four-bars."""
     pin = u[:, :2].T[..., None] + np.exp(u[:, 8])[:, None] * np.stack([np.cos(angles), np.sin(angles)])
     square = ((u[:, 2:4].T[..., None] - pin) ** 2).sum(axis=0)
     b, c = np.linalg.norm(u[:, 6:8] - u[:, 4:6], axis=1)[:, None], np.exp(u[:, 9])[:, None]
@@ -275,7 +274,7 @@ def _transmission_cosine(u, angles) -> np.ndarray:
 
 
 def _unwrapped_angles(design, angles) -> tuple[np.ndarray, bool]:
-    """Return crank angles without jumps of whole turns, and True if they pass the poses in order within a turn.
+    """Return crank angles (K,) plus whole turns without jumps, and True if they pass the poses in order within a turn.
 
     Of the two senses of rotation the shorter one is chosen, if possible one in which the links reach all the way.
     """
@@ -285,20 +284,23 @@ def _unwrapped_angles(design, angles) -> tuple[np.ndarray, bool]:
         both_senses.append(angles[0] + np.append(0, np.cumsum(steps)))
     ordered = [x for x in both_senses if abs(x[-1] - x[0]) < 2 * np.pi and np.all(np.diff(x) != 0)]
     samples = lambda x: np.linspace(x[0], x[-1], TRANSMISSION_SAMPLES)
-    reached = [x for x in ordered if _transmission_angle(design, samples(x)) > 0]
+    reached = [x for x in ordered if _transmission_angle_deg(design, samples(x)) > 0]
     if ordered:
         return min(reached or ordered, key=lambda x: abs(x[-1] - x[0])), True
     return np.unwrap(angles), False
 
 
-def _transmission_angle(design, angles) -> float:
-    """Return the smallest transmission angle in degrees at crank angles, 0 if the links do not reach."""
+def _transmission_angle_deg(design, angles) -> float:
+    """Return the smallest transmission angle in degrees at crank angles (N,), 0 if the links do not reach at one."""
     d, a, b, c = (design[name] for name in FourBar.lengths)
-    return common.smallest_angle_deg(cosine_between(b, c, a**2 + d**2 - 2 * a * d * np.cos(angles)))
+    return common.transmission_angle_deg(cosine_between(b, c, a**2 + d**2 - 2 * a * d * np.cos(angles)))
 
 
 def _solution(u, design, angles, branch, poses, unit, angle_length) -> MotionSolution:
-    """Return a solution in the user's units, with its mechanism followed from pose to pose."""
+    """Return the solution of u and `design`, both in search units, with its mechanism followed from pose to pose.
+
+    angles: (K,) of the crank from the x axis. unit: (centre, spread) of the poses.
+    """
     centre, spread = unit
     # The search counts crank angles from the x axis, a solution from the line of the pivots.
     angles, is_ordered = _unwrapped_angles(design, angles - design["angle"])
@@ -320,12 +322,14 @@ def _solution(u, design, angles, branch, poses, unit, angle_length) -> MotionSol
         coupler = motion_poses[np.searchsorted(times, moments), 1]
         gap = common.point_positions(coupler, design_in_units["point"]) - passed[:, :2]
         turn = np.sin(coupler[:, 2] + frame - passed[:, 2])
-        assembled = bool(np.abs(gap).max() < common.near_zero() * spread and np.abs(turn).max() < common.near_zero())
+        assembled = bool(
+            np.abs(gap).max() < common.zero_tolerance() * spread and np.abs(turn).max() < common.zero_tolerance()
+        )
     checks = {
         "assembled": assembled,
         "ordered": is_ordered,
         "grashof": common.is_grashof(design_in_units[name] for name in FourBar.lengths),
-        "transmission_angle": _transmission_angle(design, np.linspace(start, end, TRANSMISSION_SAMPLES)),
+        "transmission_angle": _transmission_angle_deg(design, np.linspace(start, end, TRANSMISSION_SAMPLES)),
         "position_error": float(np.sqrt((miss[:, :2] ** 2).sum(axis=1)).max()),
         "angle_error": float(np.abs(miss[:, 2]).max()),
     }

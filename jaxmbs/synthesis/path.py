@@ -25,25 +25,21 @@ from jaxmbs.synthesis.path_search import PathRequest, points_and_cosines, rankin
 from jaxmbs.synthesis.shapes import distances_from
 from jaxmbs.system.mechanism import Mechanism
 
-# Root-mean-square distances from the targets up to this fraction of their spread count as zero; solutions this exact
-# are ranked by transmission angle.
+# Root-mean-square distances from the targets up to this fraction of their spread are ranked by transmission angle only.
 EXACT_DISTANCE = 1e-9
-# Lower limit on the number of candidates that `path` may check, because many may stray or not turn fully.
+# `path` may check at least this many candidates, however few are to be kept: many may stray or not turn fully.
 MIN_MAX_CHECKED = 64
-# Neighbouring targets that a candidate passes in the wrong order count as passed at the same time if that changes their
-# crank angles by at most this, in radians.
+# Largest change of a crank angle, in radians, that makes targets passed in the wrong order pass at the same time.
 SAME_TIME_ANGLE = 0.1
-# Smallest transmission angle in `path`, in degrees, of linkages with a closed form for the whole turn, whatever the
-# user allows.
+# Smallest transmission angle in `path`, in degrees, of linkages with a closed form, whatever the user allows.
 MIN_TRANSMISSION_ANGLE_DEG = 0.5
-# Smallest transmission angle in `path`, in degrees, of linkages without a closed form, which are only sampled and need
-# a wider margin.
+# Smallest transmission angle in `path`, in degrees, of linkages without a closed form, whose turns are only sampled.
 MIN_SAMPLED_ANGLE_DEG = 2.0
-# Number of crank angles at which `path` checks transmission angles without closed form, and the whole curve.
+# Number of crank angles at which `path` checks the whole curve, and transmission angles without a closed form.
 CURVE_SAMPLES = 361
-# Relative tolerance of crank angles, or intervals of angles, that may reach a whole turn.
+# Relative tolerance within which a range of crank angles, or an interval between bounds, counts as a whole turn.
 TURN_TOLERANCE = 1e-3
-# Smallest range of crank angles of a linkage whose crank does not turn fully, in radians; others are left out.
+# Smallest range of crank angles, in radians, of linkages whose crank does not turn fully; others are left out.
 MIN_CRANK_RANGE = 1e-3
 
 
@@ -205,22 +201,22 @@ def path(
     linkages = search_linkages(linkage, request, options, task)
     exact_error = len(targets) * (EXACT_DISTANCE * spread) ** 2
 
-    def rank(x: Solution):
-        """Return the sort key of a solution: its error, then the largest transmission angle."""
+    def sort_key(x: Solution) -> tuple[float, float]:
+        """Return the error by which a solution is ranked, then its transmission angle with a minus."""
         error = ranking_error(x.error, x.checks["turns"], len(targets), spread)
         return max(error, exact_error), -x.checks["transmission_angle"]
 
     return rank_candidates(
         _candidates(linkage, request, linkages, targets, in_order, transmission_angle, max_stray),
         options.keep,
-        key=rank,
+        key=sort_key,
         max_checked=max(MIN_MAX_CHECKED, MAX_CANDIDATES_PER_RESULT * options.keep),
         message="no linkage was found that keeps the bounds and the order; allow more starts, or more room",
     )
 
 
 def _max_stray(stray: float | None, targets: np.ndarray, closed: bool, in_order: bool) -> float:
-    """Return the largest distance that curves may have from the line through the targets."""
+    """Return the largest distance that curves may have from the line through the targets; `stray` as for `path`."""
     if stray is not None:
         return np.inf if stray == np.inf else common.positive_number("stray", stray)
     if not in_order:
@@ -230,7 +226,7 @@ def _max_stray(stray: float | None, targets: np.ndarray, closed: bool, in_order:
 
 
 def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper bounds of a flat design, in units of the targets' spread."""
+    """Return lower and upper bounds (n,) of a flat design, in units of the targets' spread about their centre."""
     shapes, is_angle = linkage.shapes(), linkage.is_kind("angle")
     low, high = (
         linkage.to_search_units(common.flat_bounds(name, bounds, shapes, sign * np.inf, linkage.angles), centre, spread)
@@ -245,18 +241,18 @@ def _bounds(linkage: Linkage, lower, upper, centre, spread) -> tuple[np.ndarray,
 def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool, min_angle: float, max_stray: float):
     """Yield the candidates of `rank_candidates` that keep bounds and order, the best first.
 
-    linkages: as from `search_linkages`. min_angle: smallest transmission angle in degrees.
+    linkages: as from `search_linkages`. targets: in the user's units. min_angle: transmission angle in degrees.
     """
     is_angle, (centre, spread) = linkage.is_kind("angle"), request.unit
     for u, angles, branch in zip(*linkages, strict=True):
         angles = angles - 2 * np.pi * np.round(angles[0] / (2 * np.pi))
         design = {name: np.asarray(x) for name, x in linkage.design(jnp.asarray(u)).items()}
         flat = np.asarray(linkage.flat(design))
-        turns = bool(linkage.has_full_turn(u)) or common.smallest_angle_deg(linkage.extreme_cosines(design)) > 0
+        turns = bool(linkage.has_full_turn(u)) or common.transmission_angle_deg(linkage.extreme_cosines(design)) > 0
         crank_range = 2 * np.pi if turns else np.ptp(angles)
         if not MIN_CRANK_RANGE <= crank_range <= 2 * np.pi * (1 + TURN_TOLERANCE):
             continue
-        smallest = _smallest_angle(linkage, design, u, branch, None if turns else angles)
+        smallest = _transmission_angle_deg(linkage, design, u, branch, None if turns else angles)
         if not _keeps_bounds(linkage, request, design, flat) or (min_angle and smallest < min_angle):
             continue
         if in_order:
@@ -267,16 +263,8 @@ def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool
         def check(u=u, design=design, angles=angles, branch=branch, smallest=smallest, turns=turns):
             """Return the solution, and True if it assembles, closes, and stays near the line through the targets."""
             points = np.asarray(points_and_cosines(linkage, u, angles, branch)[0]) * spread + centre
-            solution = _solution(
-                linkage,
-                linkage.result_in_user_units(design, centre, spread),
-                angles,
-                branch,
-                points,
-                targets,
-                smallest,
-                turns,
-            )
+            in_user_units = linkage.result_in_user_units(design, centre, spread)
+            solution = _solution(linkage, in_user_units, angles, branch, points, targets, smallest, turns)
             end = angles[-1] if not request.closed else angles[0] + np.copysign(2 * np.pi, angles[-1] - angles[0])
             samples = np.linspace(angles[0], end, CURVE_SAMPLES)
             drawn = np.asarray(points_and_cosines(linkage, u, samples, branch)[0]) * spread + centre
@@ -287,7 +275,7 @@ def _candidates(linkage, request: PathRequest, linkages, targets, in_order: bool
 
 
 def _keeps_bounds(linkage, request: PathRequest, design, flat) -> bool:
-    """Return True if a design keeps its bounds, the pivots their box, and `require` is satisfied."""
+    """Return True if a design, and its numbers `flat`, keep bounds, box of pivots, and `require`; search units."""
     inside = np.all(flat >= request.lower) and np.all(flat <= request.upper)
     if request.region is not None:
         places = np.array(linkage.pivots(design))
@@ -297,13 +285,13 @@ def _keeps_bounds(linkage, request: PathRequest, design, flat) -> bool:
     return bool(inside)
 
 
-def _smallest_angle(linkage, design, u, branch, angles=None) -> float:
-    """Return the smallest angle in degrees between links that meet, over a turn or over the range of crank angles."""
+def _transmission_angle_deg(linkage, design, u, branch, angles=None) -> float:
+    """Return the smallest transmission angle in degrees over a turn, or over the range of the crank angles if given."""
     cosines = linkage.extreme_cosines(design) if angles is None else None
     if cosines is None:
         first, last = (0.0, 2 * np.pi) if angles is None else (float(angles.min()), float(angles.max()))
         cosines = points_and_cosines(linkage, u, np.linspace(first, last, CURVE_SAMPLES), branch)[1]
-    return common.smallest_angle_deg(cosines)
+    return common.transmission_angle_deg(cosines)
 
 
 def _in_order(angles) -> bool:
@@ -314,7 +302,7 @@ def _in_order(angles) -> bool:
 
 
 def _monotone(angles) -> np.ndarray:
-    """Return the nearest monotone angles in the sense of least squares, by pooling neighbours; Ayer et al. 1955."""
+    """Return the monotone angles with the least squared distance, by pooling neighbours; Ayer et al. 1955."""
     sense = 1 if angles[-1] >= angles[0] else -1
     pools: list[tuple[float, int]] = []
     for angle in sense * angles:
@@ -328,7 +316,11 @@ def _monotone(angles) -> np.ndarray:
 
 
 def _solution(linkage, design, angles, branch, points, targets, smallest_angle: float, turns: bool) -> Solution:
-    """Return a solution with its mechanism followed over a turn, or over the used part of it."""
+    """Return a solution with its mechanism followed over a turn, or over the used part of it.
+
+    design, points and targets are in the user's units; angles (T,) of the crank are at the targets, `smallest_angle` is
+    the transmission angle in degrees, and `turns` says that the crank turns fully.
+    """
     turn = 1.0 if angles[-1] >= angles[0] else -1.0
     start = angles[0]
     if not turns:
@@ -353,8 +345,8 @@ def _solution(linkage, design, angles, branch, points, targets, smallest_angle: 
         missed = np.abs(common.point_positions(body, point[1]) - points).max() / size
     checks = {
         "turns": turns,
-        "assembled": bool(missed < common.near_zero()),
-        "closed": bool(gap < common.near_zero()) or not turns,
+        "assembled": bool(missed < common.zero_tolerance()),
+        "closed": bool(gap < common.zero_tolerance()) or not turns,
         "ordered": _in_order(angles),
         "transmission_angle": smallest_angle,
     }

@@ -11,22 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.search import (
-    PENALTY_START,
-    LeastSquaresProblem,
-    MultistartCarry,
-    SearchOptions,
-    descend,
-    order_by_cost,
-    penalty_phases,
-)
+from jaxmbs import search
 from jaxmbs.synthesis import common
 from jaxmbs.synthesis.linkages import Linkage
 
 # Number of best starts of `path` that continue to the end of the search, after the first phase.
 BEST_STARTS = 256
-# Number of crank angles, evenly spaced over a turn, at which linkages without closed form must assemble during the
-# search.
+# Number of crank angles of a turn at which linkages without closed form must assemble during the search.
 CHECK_ANGLES = 24
 # Number of random linkages made for each start of a linkage without closed form; those that assemble are taken first.
 RANDOM_LINKAGES_PER_START = 4
@@ -37,8 +28,7 @@ TRIED_RANGES = 8
 # Factor on the root-mean-square distance from the targets, in the ranking, of linkages whose crank does not turn fully:
 # a full turn needs no reversing motor.
 PART_TURN_FACTOR = 10.0
-# Lower limit on that distance in the ranking, of linkages whose crank does not turn fully, in units of the targets'
-# spread.
+# Lower limit on that distance in the ranking, of the same linkages, in units of the targets' spread.
 PART_TURN_MIN_DISTANCE = 1e-4
 
 
@@ -70,39 +60,47 @@ class PathRequest(NamedTuple):
     unit: tuple[np.ndarray, float]
 
 
-def search_linkages(linkage: Linkage, request: PathRequest, options: SearchOptions, task) -> tuple[np.ndarray, ...]:
-    """Return linkages after all phases of the search, the best first.
-
-    Each has free numbers (K, n), crank angles at the targets (K, T), and signs of the branch (K, s).
-    """
+def search_linkages(
+    linkage: Linkage, request: PathRequest, options: search.SearchOptions, task
+) -> tuple[np.ndarray, ...]:
+    """Return K linkages after all phases, the best first: free numbers (K, n), crank angles (K, T), branches (K, s)."""
     free_angles = request.crank_angles is None
     carry = _random_starts(linkage, request, options.starts, options.rng)
     scale = _scale_of_requirements(linkage, request, carry.shared)
     region = np.zeros((2, 2)) if request.region is None else request.region
     inputs = request.targets, request.lower, request.upper, region, request.max_cosine, scale, request.unit
     problem = PathGeneration(linkage, free_angles, request.require, request.region is not None)
-    phases = penalty_phases(inputs, BEST_STARTS)
-    carry = descend(problem, carry, phases, options, unit=request.unit[1], task=task)
+    phases = search.penalty_phases(inputs, BEST_STARTS)
+    carry = search.descend(problem, carry, phases, options, unit=request.unit[1], task=task)
     (signs, base_angles), count = carry.data, len(request.targets)
     u, start = carry.shared[:, : linkage.size], carry.shared[:, linkage.size :]
     angles = carry.own[:, :count, 0] if free_angles else start + base_angles[:, :count]
-    order = order_by_cost(ranking_error(carry.cost, linkage.has_full_turn(u), count, 1.0))
+    order = search.order_by_cost(ranking_error(carry.cost, linkage.has_full_turn(u), count, 1.0))
     return tuple(x[order] for x in (u, angles, signs))
 
 
 def ranking_error(error, turns, count: int, spread: float):
-    """Return the sums of squares by which linkages are ranked: larger than the error if the crank does not turn fully."""
+    """Return sums of squares for the ranking: `error`, or more where the crank does not turn fully (`turns` is False).
+
+    count: number of targets. spread: of the targets, in the root of the unit of the error.
+    """
     part_turn_error = np.maximum(PART_TURN_FACTOR**2 * error, count * (PART_TURN_MIN_DISTANCE * spread) ** 2)
     return np.where(turns, error, part_turn_error)
 
 
 @dataclass(frozen=True)
-class PathGeneration(LeastSquaresProblem):
-    """A linkage that passes targets.
+class PathGeneration(search.LeastSquaresProblem):
+    """Least squares for a linkage whose point passes targets.
 
     The shared unknowns are the free numbers of the linkage and, if crank angles are given, the angle at which the crank
     starts. There is a block for each target, whose own unknown is its crank angle if that is free, and for each checked
     angle.
+
+    Attributes:
+        linkage: the linkage.
+        free_angles: True if the crank angles at the targets are free.
+        require: as in `PathRequest`.
+        in_region: True if there is a box for the pivots.
     """
 
     linkage: Linkage
@@ -127,7 +125,7 @@ class PathGeneration(LeastSquaresProblem):
             if checked or linkage.can_swing:
                 # The logarithm is steep where links are about to open, and flat where they are far apart.
                 excess = jnp.maximum(jnp.abs(cosines) - max_cosine, 0) / (1 - max_cosine)
-                missed = jnp.concatenate([missed, counts * penalty / PENALTY_START * jnp.log1p(excess)])
+                missed = jnp.concatenate([missed, counts * penalty / search.PENALTY_START * jnp.log1p(excess)])
             return missed, carried
 
         def prior(shared):
@@ -173,7 +171,7 @@ def _random_linkages(linkage: Linkage, starts: int, rng) -> tuple[np.ndarray, np
     return u[rows], signs[rows]
 
 
-def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> MultistartCarry:
+def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> search.MultistartCarry:
     """Return random linkages, each scaled, turned and moved to fit the targets."""
     targets, given_angles = request.targets, request.crank_angles
     u, signs = _random_linkages(linkage, starts, rng)
@@ -200,16 +198,16 @@ def _random_starts(linkage: Linkage, request: PathRequest, starts: int, rng) -> 
     checked = np.broadcast_to(_check_angles(linkage), (starts, len(_check_angles(linkage))))
     if given_angles is None:
         own = np.concatenate([angles, 0 * checked], axis=1)[:, :, None]
-        return MultistartCarry.at_start(u, (signs, np.concatenate([0 * angles, checked], axis=1)), own)
+        return search.MultistartCarry.at_start(u, (signs, np.concatenate([0 * angles, checked], axis=1)), own)
     # The checked angles count from the crank's start as well; they cover the turn in any case.
     base_angles = np.concatenate([turn[:, None] * given_angles, checked], axis=1)
-    return MultistartCarry.at_start(np.column_stack([u, start]), (signs, base_angles))
+    return search.MultistartCarry.at_start(np.column_stack([u, start]), (signs, base_angles))
 
 
 def _reachable_angles(linkage: Linkage, request: PathRequest, u, angles, signs, rng) -> np.ndarray:
-    """Return crank angles (starts, T) at which linkages assemble as well as possible, for cranks that need not turn fully.
+    """Return the given crank angles (starts, T), moved and perhaps shrunk so that linkages assemble if possible.
 
-    Each tries its angles from other beginnings and, if the crank angles are free, shrunk to a part of their range.
+    Each linkage tries `TRIED_RANGES` random beginnings, with a random part of its range if the crank angles are free.
     """
     offset = rng.uniform(0, 2 * np.pi, (TRIED_RANGES, len(u), 1))
     part = rng.uniform(0.1, 1, (TRIED_RANGES, len(u), 1)) if request.crank_angles is None else 1.0
@@ -220,7 +218,7 @@ def _reachable_angles(linkage: Linkage, request: PathRequest, u, angles, signs, 
 
 
 def _random_angles(targets, closed: bool, starts: int, rng) -> np.ndarray:
-    """Return random crank angles (starts, T) from the first target on, over a turn or a part of it."""
+    """Return increasing random crank angles (starts, T), 0 at the first target, over a turn or, if open, part of it."""
     count = len(targets)
     whole = 2 * np.pi * (count - 1) / count
     part_of_turn = np.where(rng.random(starts) < 0.5, whole, rng.uniform(0.5, whole, starts))
@@ -247,8 +245,6 @@ def _requirement_values(linkage, require, unit):
 
     def values(u):
         """Return the values of `require` at free numbers u, in a row."""
-        return jnp.atleast_1d(jnp.asarray(require(linkage.from_search_units(linkage.design(u), *unit)), float)).reshape(
-            -1
-        )
+        return jnp.ravel(jnp.asarray(require(linkage.from_search_units(linkage.design(u), *unit)), float))
 
     return values

@@ -10,13 +10,11 @@ import numpy as np
 COMPARED_POINTS = 2000
 # Number of segments whose distances from points are computed at once, to limit memory.
 SEGMENTS_PER_BLOCK = 1000
-# Points form a closed curve only if the gap between the last and the first is at most this many times a typical step
-# between neighbours.
+# Largest gap between the ends of a closed curve, in typical steps between neighbouring points.
 MAX_GAP_IN_STEPS = 1.5
 # The typical step between neighbouring points, for `MAX_GAP_IN_STEPS`, is this quantile of all steps.
 GAP_QUANTILE = 0.9
-# Points form a closed curve only if the gap between the last and the first is also at most this fraction of the curve's
-# extent.
+# Largest gap between the ends of a closed curve, in units of the curve's extent.
 MAX_GAP_OF_EXTENT = 0.15
 
 
@@ -30,7 +28,7 @@ def resample(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
 
 
 def distances_from(places: np.ndarray, points: np.ndarray, closed: bool) -> np.ndarray:
-    """Return the distances (n,) of places (n, 2) from the polyline through `points`, exact along its segments."""
+    """Return the distances (n,) of places (n, d) from the polyline through `points` (T, d), along its segments."""
     begin, end = (points, np.roll(points, -1, axis=0)) if closed else (points[:-1], points[1:])
     v, out = end - begin, np.full(len(places), np.inf)
     square = np.maximum((v**2).sum(axis=1), 1e-300)
@@ -49,7 +47,7 @@ def chamfer_distance(drawn: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def ordered_distance(drawn: np.ndarray, wanted: np.ndarray) -> float:
-    """Return 2π times the mean squared distance of points (n, d) paired in their order.
+    """Return 2π times the mean squared distance of points (n, d) of two curves, paired in their order.
 
     The pairing with the least distance counts, over all first points and both directions.
     """
@@ -75,15 +73,9 @@ def curve_distances(drawn: np.ndarray, closed_drawn: bool, wanted: np.ndarray, c
 
 
 def curve_points(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,)) -> tuple[np.ndarray, bool]:
-    """Check the points of a curve.
+    """Return the points (T, d) of a curve without repeated ones, and True if it is closed; `columns` are the allowed d.
 
-    Args:
-        targets: (T, d) the points.
-        closed: whether the curve is closed; None: it is, if the gap between its ends is small.
-        columns: the allowed d.
-
-    Returns:
-        The points without repeated ones, and True if the curve is closed.
+    If `closed` is None, the curve is closed if the gap between its ends is small.
 
     Raises:
         ValueError: another shape; numbers that are not finite; fewer than three different points; the segment that closes
@@ -108,10 +100,8 @@ def curve_points(targets: Any, closed: bool | None, columns: tuple[int, ...] = (
     extent = float(np.linalg.norm(np.ptp(points, axis=0)))
     near = gap <= min(MAX_GAP_IN_STEPS * float(np.quantile(steps, GAP_QUANTILE)), MAX_GAP_OF_EXTENT * extent)
     if closed and not near and points.shape[1] == 2 and _closing_segment_crosses(points):
-        raise ValueError(
-            "targets cannot be closed: the line from the last point to the first crosses the curve; omit closed=True, "
-            "or add the missing points"
-        )
+        crosses = "the line from the last point to the first crosses the curve"
+        raise ValueError(f"targets cannot be closed: {crosses}; omit closed=True, or add the missing points")
     closed = near if closed is None else bool(closed)
     if closed and gap <= 1e-9 * steps.max():
         points = points[:-1]
@@ -119,9 +109,12 @@ def curve_points(targets: Any, closed: bool | None, columns: tuple[int, ...] = (
 
 
 def _closing_segment_crosses(points: np.ndarray) -> bool:
-    """Return True if the segment from the last point to the first crosses another segment."""
+    """Return True if the segment from the last of the points (T, 2) to the first crosses another segment."""
     a, b, p, q = points[-1], points[0], points[1:-2], points[2:-1]
-    side = lambda a, b, c: np.sign(
-        (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
-    )
+
+    def side(a, b, c):
+        """Return 1 where c is to the left of the line from a to b, −1 where it is to the right, 0 on the line."""
+        v, w = b - a, c - a
+        return np.sign(v[..., 0] * w[..., 1] - v[..., 1] * w[..., 0])
+
     return bool(np.any((side(a, b, p) * side(a, b, q) < 0) & (side(p, q, a) * side(p, q, b) < 0)))

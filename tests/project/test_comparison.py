@@ -34,6 +34,11 @@ def test_our_answers_hold(page):
 
 
 def test_every_ability_has_a_cell_for_each_tool(page):
-    assert {len(cells) for cells in page.ABILITIES.values()} == {len(page.tools.TOOLS)}
-    assert {len(cells) for cells in page.NOT_MEASURED.values()} == {len(page.ABILITIES)}
-    assert not set(page.NOT_MEASURED) & set(page.tools.TOOLS)
+    """The first table has the tools of the page as columns, the second one others, and both have the same rows."""
+    tables = [part.splitlines() for part in page.ABILITIES.split("\n\n") if part.startswith("|")]
+    measured, others = ([[cell.strip() for cell in line.split("|")[1:-1]] for line in lines] for lines in tables)
+    assert measured[0] == ["", *page.tools.TOOLS]
+    assert not set(others[0]) & set(page.tools.TOOLS)
+    assert [row[0] for row in measured] == [row[0] for row in others]
+    for rows in (measured, others):
+        assert {len(row) for row in rows} == {len(rows[0])}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,12 +14,12 @@ from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.motion import Ramp
 from jaxmbs.synthesis.linkages.dyads import KINDS, RPR, RRP, RRR, close_dyad, random_dyads
-from jaxmbs.synthesis.linkages.linkage import Linkage, from_line, placed_on, point_on_x, unit
+from jaxmbs.synthesis.linkages.linkage import Linkage, in_plane, placed_on, point_on_x, unit
 from jaxmbs.system.mechanism import Mechanism
 
-# Letters that name the joints of dyads in their order; O, which is left out, is the crank's pivot.
+# Names of the joints of dyads in their order; O, which is left out, is the crank's pivot. With more joints: J1, J2, ….
 JOINT_LETTERS = "ABCDEFGHIJKLMNPQRSTUVWXYZ"
-# Design entries of the second and later dyads: kind ↦ name of the entry ↦ its indices among the dyad's six numbers.
+# Design entries of the second and later dyads: kind ↦ name ↦ indices among the dyad's six numbers, see `dyads`.
 LATER_DYAD_ENTRIES: dict[str, dict[str, tuple[int, ...]]] = {
     RRR: {"first": (0, 1), "second": (2, 3), "link": (4,), "arm": (5,)},
     RRP: {"first": (0, 1), "offset": (2,), "slope": (3,), "link": (4,)},
@@ -77,7 +78,7 @@ class AbstractDyadic(Linkage):
     @property
     def output(self) -> str:  # type: ignore[override]
         """Name of the body with the point: the first link of the last dyad."""
-        return _names(len(self.dyads) - 1, self.dyads[-1].kind)[0]
+        return _link_names(len(self.dyads) - 1, self.dyads[-1].kind)[0]
 
     @property
     def entries(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -90,7 +91,7 @@ class AbstractDyadic(Linkage):
         return (*(name for name, *_ in self.dyad_entries() if name.startswith("slope")), "angle")
 
     def dyad_entries(self) -> Iterator[tuple[str, int, tuple[int, ...], str]]:
-        """Yield for each entry of the dyads: name, number of the dyad, indices in its six numbers, kind of free number."""
+        """Yield for each entry of the dyads: name, dyad from 0, indices in its numbers, kind as `Linkage.numbers`."""
         on = {"first": self.dyads[0].link_on, "second": self.dyads[0].arm_on}
         for name, at in FIRST_DYAD_ENTRIES[self.dyads[0].kind].items():
             named = on.get(name, name)
@@ -116,8 +117,8 @@ class AbstractDyadic(Linkage):
 
         0 is the ground, 1 the crank; 2k + 2 and 2k + 3 are the links of dyad k, counted from 0.
         """
-        index = {name: k for k, name in enumerate(names_of_bodies(self.dyads))}
-        return np.array([[index[i], index[j]] for i, j, _ in self.dyads])
+        names = names_of_bodies(self.dyads)
+        return np.array([[names.index(i), names.index(j)] for i, j, _ in self.dyads])
 
     def frames(self, b, angle, signs):
         """Return the frames (origin, x axis) of all links by name, and the cosine of each dyad (K,)."""
@@ -127,7 +128,7 @@ class AbstractDyadic(Linkage):
         }
         cosines = []
         for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
-            link, arm = _names(k, kind)
+            link, arm = _link_names(k, kind)
             numbers = jnp.stack(six)
             frames[link], frames[arm], cosine = close_dyad(kind, frames[link_on], frames[arm_on], numbers, signs[k])
             cosines.append(cosine)
@@ -141,11 +142,12 @@ class AbstractDyadic(Linkage):
         """
         b = {name: jnp.asarray(b[name], float) for name in self.entries}
         origin = jnp.zeros(2)
-        joint_names = iter(JOINT_LETTERS if len(self.dyads) <= len(JOINT_LETTERS) // 3 else _numbered_names())
-        on = lambda body, place: from_line(b, place) if body == GROUND else place
+        has_letters = 3 * len(self.dyads) <= len(JOINT_LETTERS)
+        joint_names = iter(JOINT_LETTERS) if has_letters else (f"J{k}" for k in itertools.count(1))
+        on = lambda body, place: in_plane(b, place) if body == GROUND else place
         joints: dict[str, Any] = {"O": planar.Revolute(GROUND, "crank", b["pivot"], origin)}
         for k, ((link_on, arm_on, kind), six) in enumerate(zip(self.dyads, self.six_numbers(b), strict=True)):
-            (link, arm), numbers = _names(k, kind), jnp.stack(six)
+            (link, arm), numbers = _link_names(k, kind), jnp.stack(six)
             first: Any = planar.Revolute(link_on, link, on(link_on, numbers[:2]), origin)
             second: Any = planar.Revolute(arm_on, arm, on(arm_on, numbers[2:4]), origin)
             if kind == RRR:
@@ -170,7 +172,7 @@ class AbstractDyadic(Linkage):
     def pivots(self, b):
         """Return the places of the pins on the ground, the crank's pivot first."""
         places = [
-            from_line(b, jnp.stack(six[at : at + 2]))
+            in_plane(b, jnp.stack(six[at : at + 2]))
             for dyad, six in zip(self.dyads, self.six_numbers(b), strict=True)
             for body, at in ((dyad.link_on, 0), (dyad.arm_on, 2))
             if body == GROUND and not (at == 2 and dyad.kind == RRP)
@@ -256,9 +258,8 @@ class Dyadic(AbstractDyadic):
 
         The crank's pivot is at the origin, and the angle is 0.
         """
-        columns = [
-            np.log(dyads[:, k, at]) if kind == "log" else dyads[:, k, at] for _, k, at, kind in self.dyad_entries()
-        ]
+        entries = [(dyads[:, k, at], kind) for _, k, at, kind in self.dyad_entries()]
+        columns = [np.log(x) if kind == "log" else x for x, kind in entries]
         return np.column_stack([*columns, point, np.zeros((len(dyads), 3))])
 
     def sample(self, rng, count):  # type: ignore[override]
@@ -272,7 +273,7 @@ class Dyadic(AbstractDyadic):
         return self.free_numbers(dyads, point), signs
 
 
-def _names(k: int, kind: str) -> tuple[str, str]:
+def _link_names(k: int, kind: str) -> tuple[str, str]:
     """Return the names of the two links of dyad k, counted from 0, as in `Dyadic`."""
     number = "" if k < 2 else str(k + 1)
     slider = "slider" if k == 0 else f"slider{k + 1}"
@@ -281,13 +282,8 @@ def _names(k: int, kind: str) -> tuple[str, str]:
 
 
 def names_of_bodies(dyads) -> list[str]:
-    """Return the names of all bodies in the order of their numbers, see `Dyadic.bodies`."""
-    return [GROUND, "crank", *(name for k, (*_, kind) in enumerate(dyads) for name in _names(k, kind))]
-
-
-def _numbered_names() -> Iterator[str]:
-    """Yield names for joints beyond the letters of `JOINT_LETTERS`, without end."""
-    return (f"J{k}" for k in range(1, 10**6))
+    """Return the names of all bodies in the order of their numbers, see `Dyadic.bodies`; dyads: (…, …, kind) each."""
+    return [GROUND, "crank", *(name for k, (*_, kind) in enumerate(dyads) for name in _link_names(k, kind))]
 
 
 def _check_dyads(dyads) -> tuple[Dyad, ...]:
@@ -306,22 +302,20 @@ def _check_dyads(dyads) -> tuple[Dyad, ...]:
             if body not in known:
                 raise ValueError(f"dyad {k + 1} is on {body!r}, which is not one of {', '.join(known)}")
         if link_on == arm_on:
-            raise ValueError(
-                f"dyad {k + 1} has both ends on {link_on!r}; it would be rigid, so the ends need two bodies"
-            )
-    idle = set(range(len(dyads))) - dyads_below_last(dyads)
+            raise ValueError(f"dyad {k + 1} has both ends on {link_on!r} and would be rigid: the ends need two bodies")
+    names = names_of_bodies(dyads)
+    idle = set(range(len(dyads))) - dyads_below_last([(names.index(i), names.index(j)) for i, j, _ in dyads])
     if idle:
         raise ValueError(f"dyad {min(idle) + 1} does not move the point, which is on the last dyad; leave it out")
     return dyads
 
 
-def dyads_below_last(dyads) -> set[int]:
-    """Return the numbers of the dyads on which the last one depends, and its own."""
-    dyad_of_body = {name: k for k, (*_, kind) in enumerate(dyads) for name in _names(k, kind)}
-    needed, to_visit = set(), [len(dyads) - 1]
+def dyads_below_last(bodies: Sequence[tuple[int, int]]) -> set[int]:
+    """Return the numbers, from 0, of the last dyad and of those on which it depends; `bodies` as in `Dyadic.bodies`."""
+    needed, to_visit = set(), [len(bodies) - 1]
     while to_visit:
         k = to_visit.pop()
         if k not in needed:
             needed.add(k)
-            to_visit += [dyad_of_body[body] for body in dyads[k][:2] if body in dyad_of_body]
+            to_visit += [(body - 2) // 2 for body in bodies[k] if body > 1]
     return needed

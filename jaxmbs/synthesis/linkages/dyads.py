@@ -20,7 +20,7 @@ import numpy as np
 
 from jaxmbs.numerics.plane import direction as unit
 from jaxmbs.numerics.plane import perpendicular
-from jaxmbs.synthesis.linkages.linkage import MIN_SQUARED_HEIGHT, TINY, dyad, placed_on, slide
+from jaxmbs.synthesis.linkages.linkage import MIN_SQUARED_HEIGHT, TINY, close_links, end_on_line, placed_on
 
 # Kind of a dyad with three pins.
 RRR = "RRR"
@@ -33,13 +33,13 @@ KINDS = (RRR, RRP, RPR)
 
 
 def close_dyad(kind: str, link_base, arm_base, numbers, sign):
-    """Close a dyad.
+    """Close a dyad of a kind.
 
     Args:
-        kind: of the dyad.
+        kind: one of `KINDS`.
         link_base: frame (origin, x axis) of the body on which the link begins.
         arm_base: frame of the body on which the arm begins.
-        numbers: the six of the dyad.
+        numbers: (6,) of the dyad, with plain lengths.
         sign: +1 if the common pin is to the left of the line between the two beginnings (RRR), the slider ahead (RRP), or
             the block ahead on the link (RPR).
 
@@ -52,7 +52,7 @@ def close_dyad(kind: str, link_base, arm_base, numbers, sign):
         origin, e = arm_base
         line = placed_on(jnp.zeros(2), e, unit(slope))
         normal = perpendicular(line)
-        ahead, cosine = slide(offset - (begin - origin) @ normal, length, sign)
+        ahead, cosine = end_on_line(offset - (begin - origin) @ normal, length, sign)
         e = ahead * line + cosine * normal
         return (begin, e), (begin + length * e, line), cosine
     end = placed_on(arm_base[0], arm_base[1], numbers[2:4])
@@ -63,7 +63,7 @@ def close_dyad(kind: str, link_base, arm_base, numbers, sign):
         e = (way * d - offset * perpendicular(d)) / square
         return (begin, e), (end, e), offset / jnp.sqrt(square)
     length, other = numbers[4], numbers[5]
-    e, cosine = dyad(d, length, other, sign)
+    e, cosine = close_links(d, length, other, sign)
     return (begin, e), (end, (length * e - d) / other), cosine
 
 

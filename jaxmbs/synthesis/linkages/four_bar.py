@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
 from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad, Dyadic
-from jaxmbs.synthesis.linkages.linkage import PART_OF_TURN, cosine_between, dyad
+from jaxmbs.synthesis.linkages.linkage import PART_OF_TURN, close_links, cosine_between
 from jaxmbs.system.mechanism import Mechanism
 
 # Value of the last free number of a four-bar whose shortest link is the crank, which turns fully.
@@ -94,11 +94,11 @@ class FourBar(AbstractDyadic):
     def joints(b: dict, angle, sign, xp: Any = jnp):
         """Return the crank's pin, the directions of coupler and rocker, and the cosine of the angle between these two.
 
-        Axes are along the line of the pivots. xp: see `dyad`.
+        Axes are along the line of the pivots. xp: see `close_links`.
         """
         pin = b["crank"] * xp.stack([xp.cos(angle), xp.sin(angle)])
         line = xp.stack([b["ground"] - pin[0], -pin[1]])
-        e, cosine = dyad(line, b["coupler"], b["rocker"], sign, xp)
+        e, cosine = close_links(line, b["coupler"], b["rocker"], sign, xp)
         return pin, e, (b["coupler"] * e - line) / b["rocker"], cosine
 
     @staticmethod

@@ -11,7 +11,7 @@ import numpy as np
 from jaxmbs import planar
 from jaxmbs.element import GROUND
 from jaxmbs.motion import Ramp
-from jaxmbs.synthesis.linkages.linkage import Linkage, dyad, from_line, point_on_x, unit
+from jaxmbs.synthesis.linkages.linkage import Linkage, close_links, in_plane, point_on_x, unit
 from jaxmbs.system.mechanism import Mechanism
 
 
@@ -75,14 +75,14 @@ class GearedFiveBar(Linkage):
         pin, far = b["crank"] * unit(angle), point_on_x(b["ground"])
         arm = unit(self.ratio * angle + b["phase"])
         line = far + b["arm"] * arm - pin
-        e, cosine = dyad(line, b["coupler"], b["link"], signs[0])
+        e, cosine = close_links(line, b["coupler"], b["link"], signs[0])
         link = pin + line, (b["coupler"] * e - line) / b["link"]
         frames = {"crank": (jnp.zeros(2), unit(angle)), "coupler": (pin, e), "link": link, "arm": (far, arm)}
         return frames, cosine[None]
 
     def mechanism(self, b, start=0.0, turn=1.0) -> Mechanism:
         """Return the mechanism; its bodies have their origins at O, A, B and C and x along the links."""
-        origin, far = jnp.zeros(2), from_line(b, point_on_x(b["ground"]))
+        origin, far = jnp.zeros(2), in_plane(b, point_on_x(b["ground"]))
         joints = {
             "O": planar.Revolute(GROUND, "crank", b["pivot"], origin),
             "A": planar.Revolute("crank", "coupler", point_on_x(b["crank"]), origin),
@@ -114,4 +114,4 @@ class GearedFiveBar(Linkage):
 
     def pivots(self, b):
         """Return the places of the two pivots on the ground."""
-        return [b["pivot"], from_line(b, point_on_x(b["ground"]))]
+        return [b["pivot"], in_plane(b, point_on_x(b["ground"]))]

@@ -17,8 +17,8 @@ from jaxmbs.numerics.plane import direction as unit
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.system.mechanism import Mechanism
 
-# Lower limit on the squared height of the common joint of two links above the line between their ends, relative to the
-# squared length of the first link: at height zero its derivatives are infinite.
+# Lower limit on the squared height of the joint of two links above the line between their ends, relative to the squared
+# length of the first link: at height zero its derivatives are infinite.
 MIN_SQUARED_HEIGHT = 1e-12
 # Value of the last free number of a linkage whose crank need not turn fully, if `can_swing`.
 PART_OF_TURN = 0.0
@@ -94,7 +94,7 @@ class Linkage(abc.ABC):
         return u[..., -1] != PART_OF_TURN if self.can_swing else np.ones(u.shape[:-1], bool)
 
     def without_full_turn(self, u: np.ndarray) -> np.ndarray:
-        """Return free numbers (count, n) of the same linkages with cranks that need not turn fully; needs `can_swing`."""
+        """Return free numbers (count, n) changed to cranks that need not turn fully; needs `can_swing`."""
         return np.column_stack([u[:, :-1], np.full(len(u), PART_OF_TURN)])
 
     def point_and_cosines(
@@ -103,10 +103,10 @@ class Linkage(abc.ABC):
         """Return the place of the point at a crank angle, and the cosines of `frames`."""
         frames, cosines = self.frames(b, angle, signs)
         origin, e = frames[self.output]
-        return from_line(b, placed_on(origin, e, b["point"])), cosines
+        return in_plane(b, placed_on(origin, e, b["point"])), cosines
 
     def guess(self, b: dict, angle, branch) -> dict[str, tuple]:
-        """Return the assembled poses of the bodies at a crank angle."""
+        """Return the assembled poses of the bodies by name at a crank angle; branch: one or several signs."""
         frames = _placed_frames(self, b, angle, jnp.atleast_1d(jnp.asarray(branch, float)))
         poses = {
             name: (*np.asarray(r), float(np.arctan2(e[1], e[0]))) for name, (r, e) in frames.items() if name != GROUND
@@ -144,11 +144,11 @@ class Linkage(abc.ABC):
         return {name: design[name].shape for name in self.entries}
 
     def flat(self, b: dict) -> Array:
-        """Return all numbers of a design in the order of its entries."""
+        """Return all numbers (n,) of a design in the order of its entries: the flat design."""
         return jnp.concatenate([jnp.reshape(b[name], -1) for name in self.entries])
 
     def is_kind(self, kind: str) -> np.ndarray:
-        """Return a mask of the numbers of a flat design that are of a kind: "angle", "pivot" or "length"."""
+        """Return a mask (n,) of the numbers of a flat design that are of a kind: "angle", "pivot" or "length"."""
         kinds = []
         for name, shape in self.shapes().items():
             entry_kind = "angle" if name in self.angles else "pivot" if name == "pivot" else "length"
@@ -156,7 +156,7 @@ class Linkage(abc.ABC):
         return np.array(kinds) == kind
 
     def to_search_units(self, flat: np.ndarray, centre, spread) -> np.ndarray:
-        """Return a flat design with `centre` subtracted from the pivot, and all lengths divided by `spread`."""
+        """Return a flat design in units of `spread` about `centre`: pivot − centre, and all but angles by spread."""
         moved = flat.copy()
         moved[self.is_kind("pivot")] -= centre
         return np.where(self.is_kind("angle"), moved, moved / spread)
@@ -175,13 +175,13 @@ class Linkage(abc.ABC):
 
 @partial(jax.jit, static_argnums=0)
 def _placed_frames(linkage, b, angle, signs):
-    """Return the frames (origin, x axis) of the links in the plane, by name."""
+    """Return the frames (origin, x axis) of the links in the axes of the plane, by name; arguments as `frames`."""
     b = {name: jnp.asarray(x, float) for name, x in b.items()}
     frames, _ = linkage.frames(b, angle, signs)
-    return {name: (from_line(b, r), placed_on(jnp.zeros(2), unit(b["angle"]), e)) for name, (r, e) in frames.items()}
+    return {name: (in_plane(b, r), placed_on(jnp.zeros(2), unit(b["angle"]), e)) for name, (r, e) in frames.items()}
 
 
-def dyad(d, length, other, sign, xp: Any = jnp):
+def close_links(d, length, other, sign, xp: Any = jnp):
     """Close two links that meet, of lengths l and m, between two pins with the vector d from the first to the second.
 
     The common joint is at α d + β d⊥ from the first pin, α = (l² + d² − m²) / 2d², β² = l²/d² − α².
@@ -194,7 +194,7 @@ def dyad(d, length, other, sign, xp: Any = jnp):
         xp: jax.numpy, or numpy for double precision.
 
     Returns:
-        The unit vector along the first link, and the cosine of the angle between the two.
+        The unit vector (2, …) along the first link, and the cosine (…) of the angle between the two.
     """
     square = d[0] ** 2 + d[1] ** 2 + TINY
     ratio = length**2 / square
@@ -204,27 +204,27 @@ def dyad(d, length, other, sign, xp: Any = jnp):
     return e, cosine_between(length, other, square)
 
 
-def slide(height, length, sign, xp: Any = jnp):
-    """Return how far the end of a link on a line is ahead of its beginning and above it, both in lengths of the link.
+def end_on_line(height, length, sign, xp: Any = jnp):
+    """Return the coordinates of a link's end on a line, along and across it, from the link's beginning, in its length.
 
-    height: of the line above the beginning. sign: +1 if the end is ahead. xp: see `dyad`.
+    height: of the line above the beginning. sign: +1 if the end is ahead. xp: see `close_links`.
     """
     cosine = height / length
     return sign * xp.sqrt(xp.maximum(1 - cosine**2, MIN_SQUARED_HEIGHT)), cosine
 
 
 def cosine_between(length, other, square):
-    """Return the cosine of the angle between two links that meet; `square` is the squared distance of their far ends."""
+    """Return the cosine between two links that meet, from their lengths and the squared distance of their far ends."""
     return (length**2 + other**2 - square) / (2 * length * other)
 
 
 def placed_on(origin, e, point):
-    """Return the place of a point with coordinates in a frame at `origin` with x along the unit vector e."""
+    """Return the place (2,) of a point with coordinates (2,) in a frame at `origin` with x along the unit vector e."""
     return origin + point[0] * e + point[1] * perpendicular(e)
 
 
-def from_line(b: dict, place):
-    """Return the place in the plane of a place in axes along the linkage's own line, from the crank's pivot."""
+def in_plane(b: dict, place):
+    """Return the place (2,) in the plane of one in axes along the design's `angle`, counted from the crank's pivot."""
     return placed_on(b["pivot"], unit(b["angle"]), place)
 
 

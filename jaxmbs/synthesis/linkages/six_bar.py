@@ -53,17 +53,11 @@ class SixBar(AbstractDyadic):
     dyads: Any = field(init=False, repr=False, default=())
     kind: str = "Stephenson III"
 
-    entries: ClassVar[tuple[str, ...]] = (
-        *("ground", "crank", "coupler", "rocker"),
-        *("first", "second", "link", "arm", "point", "angle", "pivot"),
-    )
     numbers: ClassVar[tuple[str, ...]] = (
         *("log", "log", "log", "pure"),
         *("length",) * 4,
         *("log", "log", "length", "length", "angle", "pivot", "pivot", "pure"),
     )
-    signs: ClassVar[int] = 2
-    output: ClassVar[str] = "link"
 
     def __post_init__(self):
         if self.kind not in KINDS:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxmbs.element import GROUND
 from jaxmbs.synthesis.linkages.dyadic import AbstractDyadic, Dyad
 from jaxmbs.synthesis.linkages.dyads import RRP
-from jaxmbs.synthesis.linkages.linkage import slide
+from jaxmbs.synthesis.linkages.linkage import end_on_line
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,7 @@ class SliderCrank(AbstractDyadic):
     dyads: Any = field(init=False, repr=False, default=(Dyad("crank", GROUND, RRP),))
 
     name: ClassVar[str] = "slider-crank"
-    entries: ClassVar[tuple[str, ...]] = ("crank", "coupler", "offset", "point", "angle", "pivot")
     numbers: ClassVar[tuple[str, ...]] = ("log", "log", *("length",) * 3, "angle", "pivot", "pivot")
-    output: ClassVar[str] = "coupler"
 
     @staticmethod
     def design(u):
@@ -65,10 +63,10 @@ class SliderCrank(AbstractDyadic):
     def joints(b: dict, angle, sign, xp: Any = jnp):
         """Return the crank's pin, the direction of the coupler, and the cosine of its angle with the normal of the line.
 
-        xp: see `dyad`.
+        xp: see `close_links`.
         """
         pin = b["crank"] * xp.stack([xp.cos(angle), xp.sin(angle)])
-        ahead, cosine = slide(b["offset"] - pin[1], b["coupler"], sign, xp)
+        ahead, cosine = end_on_line(b["offset"] - pin[1], b["coupler"], sign, xp)
         return pin, xp.stack([ahead, cosine]), cosine
 
     def extreme_cosines(self, b):

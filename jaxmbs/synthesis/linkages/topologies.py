@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from jaxmbs.synthesis.linkages.dyadic import Dyad, Dyadic, dyads_below_last, names_of_bodies
 from jaxmbs.synthesis.linkages.dyads import RPR, RRR
 
-# For each dyad (body on which the link begins, body on which the arm begins, kind), bodies as in `Dyadic.bodies`.
+# A linkage: for each dyad the numbers of the bodies on which link and arm begin, as in `Dyadic.bodies`, and its kind.
 Wiring = tuple[tuple[int, int, str], ...]
 
 
@@ -44,19 +44,18 @@ def topologies(links: int, kinds: Iterable[str] = (RRR,)) -> list[Dyadic]:
 
 def linkage_of_wiring(wiring: Wiring) -> Dyadic:
     """Return the `Dyadic` with the dyads of a wiring."""
-    names = names_of_bodies([(i, j, kind) for i, j, kind in wiring])
+    names = names_of_bodies(wiring)
     return Dyadic(tuple(Dyad(names[i], names[j], kind) for i, j, kind in wiring))
 
 
 def _all_wirings(count: int, kinds: tuple[str, ...]):
-    """Yield all wirings in which the last dyad depends on all others, isomorphic ones included."""
-    ends = [[(i, j) for i, j in itertools.permutations(range(2 * k + 2), 2)] for k in range(count)]
+    """Yield all wirings of `count` dyads in which the last one depends on all others, isomorphic ones included."""
+    ends = [list(itertools.permutations(range(2 * k + 2), 2)) for k in range(count)]
     for dyads in itertools.product(*(itertools.product(pairs, kinds) for pairs in ends)):
-        wiring = tuple((i, j, kind) for (i, j), kind in dyads)
-        names = names_of_bodies(wiring)
-        on_circle = wiring[-1][0] == 0  # the link with the point is pinned to the ground
-        if not on_circle and len(dyads_below_last([(names[i], names[j], kind) for i, j, kind in wiring])) == count:
-            yield wiring
+        bodies = [pair for pair, _ in dyads]
+        on_circle = bodies[-1][0] == 0  # the link with the point is pinned to the ground
+        if not on_circle and len(dyads_below_last(bodies)) == count:
+            yield tuple((i, j, kind) for (i, j), kind in dyads)
 
 
 def canonical(wiring: Wiring) -> Wiring:
@@ -85,7 +84,7 @@ def _sort_key(wiring: Wiring) -> tuple:
 
 
 def _rename(wiring: Wiring, place: dict[int, int], swapped: tuple[bool, ...]) -> Wiring:
-    """Return the same linkage with dyads moved to `place`, and link and arm exchanged where `swapped`."""
+    """Return the same linkage with dyad k moved to place[k], and its link and arm exchanged if swapped[k]."""
 
     def new_number(number: int) -> int:
         """Return the new number of a body; ground and crank keep theirs."""
@@ -102,7 +101,7 @@ def _rename(wiring: Wiring, place: dict[int, int], swapped: tuple[bool, ...]) ->
 
 
 def random_wirings(dyads: int, kinds: tuple[str, ...], count: int, rng) -> list[Wiring]:
-    """Return random wirings in which the last dyad depends on all others, for more dyads than can be listed."""
+    """Return `count` random wirings of `dyads` dyads in which the last dyad depends on all others; rng: of numpy."""
     out: list[Wiring] = []
     for _ in range(count):
         ends: list[list[int]] = [[1, 0], *([] for _ in range(dyads - 1))]
