@@ -176,12 +176,11 @@ class Reverse:
         """Add the cotangent of a scalar that was loaded to that of the memory."""
         graph = self.graph
         buffer, offset, stride = node.address
-        in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
         add = lambda offset, term: adjoints.add(adjoints.elements, (buffer, offset), term)
-        if len(node.args) == in_memory or not stride:
+        index = node.moving_index
+        if index is None or not stride:
             add(offset, ct)
             return
-        index = node.args[-1]
         iterations = None if enclosing is None else _index_by_iteration(index, enclosing.loop)
         if enclosing is not None and iterations is not None and len(set(iterations.tolist())) == len(iterations):
             enclosing.rows.append((buffer, offset + stride * iterations, ct))
@@ -224,8 +223,7 @@ class Reverse:
         for value in group.values:
             if value.size and value.ravel()[0].kind == REAL:
                 given.append(array([cts.pop(0) for _ in range(value.size)], value.shape))
-        tracer = Tracer(self.graph, self.dtype, self.copy.marking)
-        tracer.depth = self.copy.depth
+        tracer = Tracer(graph, self.dtype, self.copy.marking)
         found = group.rule.cotangents(tracer, inputs, mask, given)
         for value, terms in zip((x for on, x in zip(mask, group.inputs, strict=True) if on), found, strict=True):
             for x, term in zip(value.ravel(), tracer.nodes(terms).ravel(), strict=True):
@@ -264,7 +262,7 @@ class Reverse:
                 here = offsets[first : first + count]
                 adjoints.memory.setdefault(buffer, []).append((here.ravel(), memory))
             return cts
-        outer = self.copy.open_loop(count, reverse=True)
+        outer = graph.open_loop(count, reverse=True)
         segment = graph.sub(graph.constant(count - 1), outer.index)
         states = {k: view.at_index(graph, 0, 1, segment, count) for k, view in kept.states.items()}
         known = self._worth_keeping(loop, size)
@@ -273,20 +271,20 @@ class Reverse:
         again = self.copy.iterations(loop, copied, states, size, number, rows=False, states=groups, known=known)
         back = _ReverseIterations(self, loop, copied, size, number, *again.views(groups))
         inside = Adjoints(graph)
-        begin = {k: self.copy.parameter(outer, ct) for k, ct in cts.items()}
+        begin = {k: graph.carry(outer, ct) for k, ct in cts.items()}
         results, spread = back.run(begin, sources, inside)
         outer.results = [results[k] for k in begin]
         collected = _collect(self, outer, inside, adjoints)
         for _, _, memory in spread:
             nodes = [View.of(memory).at(graph, k) for k in range(memory.offsets.size)]
-            outer.rows.append((Buffer(None, REAL, count, len(nodes)), nodes))
-        node = self.copy.close_loop(outer)
+            outer.write_row(nodes)
+        node = graph.close_loop(outer)
         collected(node)
         for (buffer, offsets, _), (rows, _) in zip(spread, outer.rows, strict=True):
             # The loop is reversed: its rows lie in the order of the segments.
-            memory = Memory(rows, np.arange(count * rows.width), node)
-            adjoints.memory.setdefault(buffer, []).append((offsets[first : first + count * size].ravel(), memory))
-        return {k: self.copy.final(node, j) for j, k in enumerate(begin)}
+            here = offsets[first : first + count * size]
+            adjoints.memory.setdefault(buffer, []).append((here.ravel(), rows.whole(node)))
+        return {k: graph.final(node, j) for j, k in enumerate(begin)}
 
 
 class _ReverseIterations(NamedTuple):
@@ -311,7 +309,7 @@ class _ReverseIterations(NamedTuple):
     ) -> tuple[dict[int, Node], list[RowContributions]]:
         """Return the cotangents of the carried values before these iterations from those after them, and those of rows."""
         reverse, loop, graph = self.reverse, self.loop, self.reverse.graph
-        new = reverse.copy.open_loop(self.length, reverse=True)
+        new = graph.open_loop(self.length, reverse=True)
         here = graph.sub(graph.constant(self.length - 1), new.index)
         number = self.number(here)
         inner = CopiedRegion(loop.body, self.copied)
@@ -321,7 +319,7 @@ class _ReverseIterations(NamedTuple):
         for serial, view in self.known.items():
             inner.values[serial] = view.at_index(graph, 0, 1, here, self.length)
         own = Adjoints(graph)
-        params = {k: reverse.copy.parameter(new, ct) for k, ct in cts.items()}
+        params = {k: graph.carry(new, ct) for k, ct in cts.items()}
         for k, p in params.items():
             reverse.give(loop.params[k], loop.results[k], p, own)
         for node, ct in sources.at(number):
@@ -333,15 +331,15 @@ class _ReverseIterations(NamedTuple):
         spread = []
         for rows in _disjoint(enclosing.rows):
             rows.sort(key=lambda row: row[1][0])
-            new.rows.append((Buffer(None, REAL, self.length, len(rows)), [ct for _, _, ct in rows]))
+            new.write_row([ct for _, _, ct in rows])
             spread.append((rows[0][0], np.stack([offsets for _, offsets, _ in rows], axis=1)))
-        node = reverse.copy.close_loop(new)
+        node = graph.close_loop(new)
         collected(node)
         laid = [
-            RowContributions(buffer, offsets, Memory(own_rows, np.arange(offsets.shape[1] * self.length), node))
+            RowContributions(buffer, offsets, own_rows.whole(node))
             for (buffer, offsets), (own_rows, _) in zip(spread, new.rows, strict=True)
         ]
-        return {k: reverse.copy.final(node, j) for j, k in enumerate(params)}, laid
+        return {k: graph.final(node, j) for j, k in enumerate(params)}, laid
 
 
 def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
@@ -375,14 +373,14 @@ def _collect(reverse: Reverse, new: Loop, own: Adjoints, adjoints: Adjoints) -> 
     both: list[tuple[dict, dict]] = [(own.values, adjoints.values), (own.elements, adjoints.elements)]
     for inside, outside in both:
         for key, term in inside.items():
-            p = reverse.copy.parameter(new, outside.pop(key, graph.zero))
+            p = graph.carry(new, outside.pop(key, graph.zero))
             new.results.append(graph.add(p, term))
             sums.append((outside, key, len(new.params) - 1))
 
     def collected(node: Node) -> None:
         """Add the loop's sums to the cotangents of the values outside; `node` is that of the closed loop."""
         for outside, key, k in sums:
-            adjoints.add(outside, key, reverse.copy.final(node, k))
+            adjoints.add(outside, key, graph.final(node, k))
 
     return collected
 

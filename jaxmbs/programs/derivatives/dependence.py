@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxmbs.programs.derivatives.slopes import DIRECT, HANDED_ON, STEADY, carriers, partials
@@ -155,12 +155,11 @@ class Dependence:
             self._reach_carried(node.args[0].loop, node.number, pending)
         elif op == "load":
             buffer, offset, stride = node.address
-            after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
-            moving = len(node.args) > (after is not None)
-            if moving:
-                self._seeds.append(node.args[-1])
-            offsets = reached_offsets(buffer.length * buffer.width, offset, stride) if moving else [offset]
-            self._reach_memory(buffer, after, offsets, pending)
+            offsets: Iterable[int] = [offset]
+            if node.moving_index is not None:
+                self._seeds.append(node.moving_index)
+                offsets = reached_offsets(buffer.length * buffer.width, offset, stride)
+            self._reach_memory(buffer, node.filler, offsets, pending)
         elif op == "mark":
             self._reach_mark(node, pending)
         else:
@@ -226,7 +225,7 @@ class Dependence:
             region = group.region
             log: list[Node] = []
             graph.log = log
-            depth, self.tracer.depth = self.tracer.depth, region.depth
+            depth, graph.depth = graph.depth, region.depth
             rates: list = []
             for on, value in zip(mask, group.inputs, strict=True):
                 make = lambda x: graph.parameter(REAL, region, x) if _may_change(x) else graph.zero
@@ -235,7 +234,7 @@ class Dependence:
                 found = group.rule.tangents(self.tracer, group.inputs, group.values_with_marks(), rates)
                 results = [x for value in found for x in self.tracer.nodes(value).ravel()]
             finally:
-                graph.log, self.tracer.depth = None, depth
+                graph.log, graph.depth = None, depth
             group.linear[mask] = rates, results, log
         rates, _, log = group.linear[mask]
         self.inside.update(x.serial for value in rates if value is not None for x in value.ravel() if x.op == "param")

@@ -295,17 +295,12 @@ def instantiate(program: Program, tracer, args: Sequence) -> list:
     """Return the results of a program for other inputs, within a trace."""
     old = program.marked if tracer.marking else program.traced
     need = old.live(tracer.marking)
-    copy, copied = Copy(tracer.graph, need, marking=tracer.marking, depth=tracer.depth), CopiedRegion(old.root)
+    copy, copied = Copy(tracer.graph, need, marking=tracer.marking), CopiedRegion(old.root)
     for memory, value in zip(old.inputs, args, strict=True):
         view = View.of(value) if isinstance(value, Memory) else View(nodes=list(tracer.nodes(value).ravel()))
         copied.memory[memory.buffer] = view
     pairs = zip(old.results, program.outputs, strict=True)
-    return [_reshape(_copy_result(copy, result, copied), out.shape) for result, out in pairs]
-
-
-def _reshape(value, shape):
-    """Return a result, nodes or an array in memory, in another shape."""
-    return value.reorder(value.offsets.reshape(shape)) if isinstance(value, Memory) else value.reshape(shape)
+    return [_copy_result(copy, result, copied).reshape(out.shape) for result, out in pairs]
 
 
 def _derived_program(program: Program, trace, inputs, outputs, key: tuple) -> Program:

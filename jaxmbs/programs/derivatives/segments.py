@@ -124,19 +124,18 @@ def _by_segments(
 ) -> CopiedIterations:
     """Copy a part of a loop as a loop over segments of iterations; its states are those before each segment."""
     graph, count = copy.graph, part.segments
-    outer = copy.open_loop(count, reverse=loop.reverse)
-    begin = {k: copy.parameter(outer, x) for k, x in state.items()}
+    outer = graph.open_loop(count, reverse=loop.reverse)
+    begin = {k: graph.carry(outer, x) for k, x in state.items()}
     found = copy.iterations(loop, copied, begin, part.size, iteration_number(graph, part, outer.index))
     outer.results = [found.finals[k] for k in begin]
     for memory in found.rows.values():
         nodes = [View.of(memory).at(graph, k) for k in range(memory.offsets.size)]
-        outer.rows.append((Buffer(None, memory.buffer.kind, count, len(nodes)), nodes))
+        outer.write_row(nodes)
     for group in groups:
-        row = [begin[k] for k in group]
-        outer.rows.append((Buffer(None, row[0].kind, count, len(row)), row))
-    node = copy.close_loop(outer)
-    laid = [Memory(b, np.arange(count * b.width).reshape(count, -1), node) for b, _ in outer.rows]
-    finals = {k: copy.final(node, j) for j, k in enumerate(begin)}
+        outer.write_row([begin[k] for k in group])
+    node = graph.close_loop(outer)
+    laid = [buffer.whole(node) for buffer, _ in outer.rows]
+    finals = {k: graph.final(node, j) for j, k in enumerate(begin)}
     split = len(found.rows)
     return CopiedIterations(finals, dict(zip(found.rows, laid, strict=False)), laid[split:], {}, outer.reverse)
 

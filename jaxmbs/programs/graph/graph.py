@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxmbs.programs.errors import ProgramTooLarge
-from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Address, Buffer, Node, Region
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Address, Buffer, Carried, Loop, Node, Region
 from jaxmbs.programs.graph.operations import COMMUTATIVE, COMPARISONS, OF_TRUTHS, OPERATIONS
 from jaxmbs.programs.runtime import tuning
 
@@ -28,6 +28,7 @@ class Graph:
         groups: groups of marks by rule and nodes, in graphs that are to be differentiated.
         rules: rules of equations by their id, in the same graphs.
         log: list to which new nodes are added, None if there is none.
+        depth: number of open loops, in whose bodies new loops lie.
         zero: the constant 0.0.
     """
 
@@ -42,6 +43,7 @@ class Graph:
         # Serial numbers of maxima of absolute values.
         self._sizes: set[int] = set()
         self.log: list[Node] | None = None
+        self.depth = 0
         self.zero = self._constant(0.0)
 
     @property
@@ -356,6 +358,40 @@ class Graph:
         """Return the scalar at offset + stride·index of a buffer, which `after` fills unless it is an input."""
         args = tuple(x for x in (after, index) if x is not None)
         return self.unique("load", args, buffer.kind, Address(buffer, offset, stride))
+
+    def open_loop(self, length: int, reverse: bool = False) -> Loop:
+        """Return a loop without carried values, one deeper than the open ones, to be filled and closed."""
+        self.depth += 1
+        region = Region(self.depth)
+        index = self.node("index", (), INTEGER, None, region, uniform=True)
+        return Loop(length, region, index, reverse)
+
+    def carry(self, loop: Loop, init: Node) -> Node:
+        """Add a carried value with this initial value to an open loop, and return it as the body sees it."""
+        param = self.parameter(init.kind, loop.body, Carried(loop, len(loop.params)))
+        loop.params.append(param)
+        loop.inits.append(init)
+        return param
+
+    def open_condition(self, loop: Loop) -> Region:
+        """Give an open loop a region for its condition, which sees all carried values, and return the region."""
+        region = loop.condition_region = Region(self.depth)
+        loop.condition_params = [self.parameter(p.kind, region, p.origin) for p in loop.params]
+        return region
+
+    def close_loop(self, loop: Loop) -> Node:
+        """Close an open loop that is filled, and return its node, in the innermost region that it needs."""
+        self.depth -= 1
+        inside = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
+        uses = [x for region in inside for node in region.nodes for x in node.args]
+        uses += [*loop.results, *(node for _, row in loop.rows for node in row)]
+        uses += [] if loop.condition is None else [loop.condition]
+        outer = dict.fromkeys(x for x in uses if x.region not in inside and x.op != "const")
+        return self.node("loop", (*loop.inits, *outer), REAL, loop)
+
+    def final(self, node: Node, k: int) -> Node:
+        """Return the final value of carried value k of a closed loop, whose node is given."""
+        return self.unique("out", (node,), node.loop.params[k].kind, k)
 
     def lookup(self, index: Node, table: Sequence[Node]) -> Node:
         """Return table[index] for an index that is held within the table."""

@@ -93,6 +93,16 @@ class Node:
         return self.op == "const"
 
     @property
+    def filler(self) -> Node | None:
+        """The loop or stack that fills the memory which a "load" reads, None if that is an input."""
+        return self.args[0] if self.args and self.args[0].op in ("loop", "stack") else None
+
+    @property
+    def moving_index(self) -> Node | None:
+        """The index by which a "load" reads, None if its offset is fixed."""
+        return self.args[-1] if len(self.args) > (self.filler is not None) else None
+
+    @property
     def is_integer(self) -> bool:
         """True if the node is an integer."""
         return self.kind == INTEGER
@@ -138,6 +148,10 @@ class Buffer:
     def __init__(self, source: Any, kind: str, length: int, width: int):
         self.source, self.kind, self.length, self.width = source, kind, length, width
 
+    def whole(self, after: Node | None = None) -> Memory:
+        """Return the whole buffer, filled by `after`, as an array in memory of shape (length, width)."""
+        return Memory(self, np.arange(self.length * self.width).reshape(self.length, self.width), after)
+
 
 class Loop:
     """A counted loop, or one that ends earlier when its condition fails.
@@ -172,6 +186,12 @@ class Loop:
         self.rows: list[tuple[Buffer, list[Node]]] = []
         self.line: str | None = None
 
+    def write_row(self, row: Sequence[Node]) -> Buffer:
+        """Let every iteration write a row of nodes of one kind, and return the buffer of these rows."""
+        buffer = Buffer(None, row[0].kind, self.length, len(row))
+        self.rows.append((buffer, list(row)))
+        return buffer
+
 
 class Memory:
     """An array in memory: offsets into a buffer.
@@ -194,6 +214,10 @@ class Memory:
         """Return the array in memory with other offsets into the same buffer."""
         return Memory(self.buffer, offsets, self.after)
 
+    def reshape(self, shape: tuple[int, ...]) -> Memory:
+        """Return the array in memory in another shape."""
+        return self.reorder(self.offsets.reshape(shape))
+
 
 def reached_offsets(size: int, offset: int, stride: int) -> range:
     """Return the offsets offset + stride·index within a size, for an index from 0 on; one offset if the stride is 0."""
@@ -204,14 +228,10 @@ def reached_offsets(size: int, offset: int, stride: int) -> range:
 
 def kind_of(dtype) -> str:
     """Return the kind of node, REAL, INTEGER or TRUTH, for numbers of a dtype."""
-    kind = np.dtype(dtype).kind
-    if kind == "f":
-        return REAL
-    if kind in "iu":
-        return INTEGER
-    if kind == "b":
-        return TRUTH
-    raise ProgramError(f"dtype {dtype} is neither a real, an integer nor a truth value")
+    kind = {"f": REAL, "i": INTEGER, "u": INTEGER, "b": TRUTH}.get(np.dtype(dtype).kind)
+    if kind is None:
+        raise ProgramError(f"dtype {dtype} is neither a real, an integer nor a truth value")
+    return kind
 
 
 def array(flat: Sequence, shape) -> np.ndarray:
@@ -223,7 +243,6 @@ def array(flat: Sequence, shape) -> np.ndarray:
 
 def place_argument(number: int, shape, dtype) -> Memory:
     """Return input `number` of the program as an array in memory."""
-    size = math.prod(shape)
     length = shape[0] if shape else 1
-    buffer = Buffer(number, kind_of(dtype), length, size // max(length, 1))
-    return Memory(buffer, np.arange(size).reshape(shape))
+    buffer = Buffer(number, kind_of(dtype), length, math.prod(shape) // max(length, 1))
+    return buffer.whole().reshape(shape)

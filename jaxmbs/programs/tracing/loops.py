@@ -11,15 +11,14 @@ import numpy as np
 from jax.extend import core
 
 from jaxmbs.programs.errors import ProgramError
-from jaxmbs.programs.graph.graph import Graph
-from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Carried, Loop, Memory, Node, Region, array
+from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Loop, Memory, Node, array
 from jaxmbs.programs.runtime import jax_compat, tuning
 from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, elementwise
 
 
 def scan(tracer: Tracer, eqn, *args):
     """Trace a counted loop: unrolled if it is short, else a `Loop`."""
-    p = eqn.params
+    p, graph = eqn.params, tracer.graph
     body, length, reverse = p["jaxpr"], p["length"], p["reverse"]
     n_consts, n_carry = jax_compat.scan_counts(p)
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
@@ -30,16 +29,14 @@ def scan(tracer: Tracer, eqn, *args):
 
     def attempt(varying: set[int]):
         """Trace the body once; return the loop, its carried values and results, and its rows."""
-        tracer.depth += 1
-        loop = new_loop(tracer.graph, tracer.depth, length, reverse)
+        loop = graph.open_loop(length, reverse)
         bound = _bind_carry(tracer, loop, body.jaxpr, n_consts, carry, varying)
         results = step([*(values for values, _ in bound), *(_row_of(tracer, loop, x) for x in xs)])
-        tracer.depth -= 1
         new = [None if known is not None else r for (_, known), r in zip(bound, results, strict=False)]
         return loop, bound, new, results[n_carry:]
 
     loop, bound, _, ys = _trace_until_steady(tracer, eqn, attempt, carry)
-    node = close_loop(tracer.graph, loop)
+    node = graph.close_loop(loop)
     finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
     rows: list = []
     for y in ys:
@@ -47,9 +44,7 @@ def scan(tracer: Tracer, eqn, *args):
         if y.size == 0:
             rows.append(array([], (length, *y.shape)))
             continue
-        buffer = Buffer(None, y.ravel()[0].kind, length, y.size)
-        loop.rows.append((buffer, list(y.ravel())))
-        rows.append(Memory(buffer, np.arange(length * y.size).reshape(length, *y.shape), node))
+        rows.append(loop.write_row(y.ravel()).whole(node).reshape((length, *y.shape)))
     return [*finals, *rows]
 
 
@@ -89,6 +84,7 @@ def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
             tracer.varying[id(eqn)] = varying
             return outcome
         varying |= changed
+        tracer.graph.depth -= 1
 
 
 @functools.lru_cache(maxsize=1024)
@@ -134,13 +130,6 @@ def _unroll(tracer, body, step, carry, xs, length, reverse):
     return [*carry, *ys]
 
 
-def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Loop:
-    """Return a loop without nodes, to be filled and closed, with `depth` − 1 loops around it."""
-    region = Region(depth)
-    index = graph.node("index", (), INTEGER, None, region, uniform=True)
-    return Loop(length, region, index, reverse)
-
-
 def _bind_carry(
     tracer: Tracer, loop: Loop, jaxpr, skip: int, carry, varying: set[int]
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
@@ -172,12 +161,7 @@ def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varyin
     """Return a parameter for each carried scalar that varies; the others are the constants at the start."""
     flat = []
     for k, node in enumerate(init.ravel()):
-        if start + k in varying:
-            flat.append(tracer.graph.parameter(node.kind, loop.body, Carried(loop, len(loop.params))))
-            loop.params.append(flat[-1])
-            loop.inits.append(node)
-        else:
-            flat.append(node)
+        flat.append(tracer.graph.carry(loop, node) if start + k in varying else node)
     return array(flat, init.shape)
 
 
@@ -231,45 +215,20 @@ def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | Non
     return None
 
 
-def close_loop(graph: Graph, loop: Loop) -> Node:
-    """Return the node of a filled loop, made in the region around it."""
-    region = graph.root
-    outer = [*loop.inits, *_live_ins(loop)]
-    for node in outer:
-        if node.region.depth > region.depth:
-            region = node.region
-    return graph.node("loop", tuple(outer), REAL, loop, region, uniform=False)
-
-
-def _live_ins(loop: Loop) -> list[Node]:
-    """Return the nodes of outer regions that a loop uses, which have to be computed before it."""
-    inside = {loop.body, loop.condition_region}
-    found: dict[int, Node] = {}
-    regions = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
-    for region in regions:
-        for node in region.nodes:
-            for arg in node.args:
-                if arg.region not in inside and arg.op != "const":
-                    found.setdefault(arg.serial, arg)
-    ends = [*loop.results, *(node for _, row in loop.rows for node in row)]
-    if loop.condition is not None:
-        ends.append(loop.condition)
-    for node in ends:
-        if node.region not in inside and node.op != "const":
-            found.setdefault(node.serial, node)
-    return list(found.values())
-
-
 def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
     """Return "out" nodes, the final values of the carried values `params` of a loop."""
-    own = lambda p: p.op == "param" and p.origin.loop is loop
-    out = lambda p: tracer.graph.unique("out", (node,), p.kind, p.origin.number) if own(p) else p
-    return array([out(p) for p in params.ravel()], params.shape)
+    final = lambda p: tracer.graph.final(node, p.origin.number) if _is_carried(p, loop) else p
+    return array([final(p) for p in params.ravel()], params.shape)
+
+
+def _is_carried(node: Node, loop: Loop) -> bool:
+    """Return True if a node is a carried value of a loop, as its body sees it."""
+    return node.op == "param" and node.origin.loop is loop
 
 
 def while_loop(tracer: Tracer, eqn, *args):
     """Trace a loop that ends when its condition fails, and at the latest after a constant count."""
-    p = eqn.params
+    p, graph = eqn.params, tracer.graph
     condition, body = p["cond_jaxpr"], p["body_jaxpr"]
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:n_cond], args[n_cond : n_cond + n_body], args[n_cond + n_body :]
@@ -282,30 +241,22 @@ def while_loop(tracer: Tracer, eqn, *args):
 
     def attempt(varying: set[int]):
         """Trace body and condition once; return the loop, its carried values and results."""
-        tracer.depth += 1
-        loop = new_loop(tracer.graph, tracer.depth, bound)
+        loop = graph.open_loop(bound)
         loop.line = jax_compat.user_line(eqn)
-        loop.condition_region = Region(tracer.depth)
-        body_carry, condition_carry, start = [], [], 0
+        body_carry, start = [], 0
         for init in carry:
-            params = _parameters(tracer, loop, tracer.nodes(init), start, varying)
-            start += params.size
-            body_carry.append(params)
-            flat = []
-            for p in params.ravel():
-                if p.op == "param" and p.origin.loop is loop:
-                    p = tracer.graph.parameter(p.kind, loop.condition_region, p.origin)
-                    loop.condition_params.append(p)
-                flat.append(p)
-            condition_carry.append(array(flat, params.shape))
+            body_carry.append(_parameters(tracer, loop, tracer.nodes(init), start, varying))
+            start += body_carry[-1].size
+        graph.open_condition(loop)
+        seen = lambda p: loop.condition_params[p.origin.number] if _is_carried(p, loop) else p
+        condition_carry = [array([seen(p) for p in params.ravel()], params.shape) for params in body_carry]
         (goes_on,) = tracer.run_closed(condition, [*cond_consts, *condition_carry])
         loop.condition = tracer.nodes(goes_on).item()
         results = tracer.run_closed(body, [*body_consts, *body_carry])
-        tracer.depth -= 1
         return loop, body_carry, results
 
     loop, body_carry, _ = _trace_until_steady(tracer, eqn, attempt, carry)
-    node = close_loop(tracer.graph, loop)
+    node = graph.close_loop(loop)
     return [_final(tracer, loop, node, params) for params in body_carry]
 
 

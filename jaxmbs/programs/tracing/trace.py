@@ -40,9 +40,7 @@ class Tracer:
         graph: the graph.
         marking: True if it is to be differentiated, see `marks`.
         dtype: floating-point type of the program.
-        depth: number of loops around the equation that is traced.
         varying: id of a loop's equation ↦ carried scalars that were found to vary.
-        rules: rules of primitives by name.
         calls: results of called functions by the function and its arguments.
     """
 
@@ -50,9 +48,7 @@ class Tracer:
         self.graph = graph
         self.marking = marking
         self.dtype = np.dtype(dtype)
-        self.depth = 0
         self.varying: dict[int, set[int]] = {}
-        self.rules: dict[str, Callable] = RULES
         self.calls: dict[tuple, list] = {}
 
     def constants(self, values) -> np.ndarray:
@@ -91,7 +87,7 @@ class Tracer:
         """Put an array of nodes into memory, row by row, and return it there."""
         flat = values.ravel()
         after = self.graph.stack(tuple(flat), values.shape[0])
-        return Memory(after.buffer, np.arange(len(flat)).reshape(values.shape), after)
+        return after.buffer.whole(after).reshape(values.shape)
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
         """Return the outputs of a jaxpr for these constants and arguments."""
@@ -119,7 +115,7 @@ class Tracer:
     def apply(self, eqn, args: list) -> list:
         """Return the results of one equation; an error in it gets its name and its line."""
         name = eqn.primitive.name
-        rule = self.rules.get(name)
+        rule = RULES.get(name)
         try:
             if rule is None:
                 raise ProgramError(unknown_primitive(name))
