@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
 
 from jaxmbs.programs.derivatives.slopes import DIRECT, HANDED_ON, STEADY, carriers, partials
@@ -101,10 +102,9 @@ class Dependence:
             buffer = node.address.buffer
             if buffer.source is not None:
                 return found is self.active and self.active_inputs[buffer.source]
-            after = node.args[0]
-            if after.op == "stack":
-                return any(x.serial in found for x in after.args)
-            return any(x.serial in found for own, row in after.loop.rows if own is buffer for x in row)
+            filler = node.args[0]
+            rows = [filler.args] if filler.op == "stack" else [row for own, row in filler.loop.rows if own is buffer]
+            return any(x.serial in found for row in rows for x in row)
         if op == "mark":
             group = node.member.group
             return any(x.serial in found for x in group.marks) or any(group.mask(found))
@@ -202,7 +202,7 @@ class Dependence:
         if group not in self.masks:
             mask = self.masks[group] = group.mask(carrying)
             if self.forward or self.is_direct(group):
-                pending += [x for on, value in zip(mask, group.inputs, strict=True) if on for x in value.ravel()]
+                pending += [x for value in compress(group.inputs, mask) for x in value.ravel()]
             if self.is_direct(group):
                 for on, value in zip(mask, group.inputs, strict=True):
                     if not on or not group.rule.is_linear(mask):

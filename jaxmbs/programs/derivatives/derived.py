@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import NamedTuple
 
 import jax
@@ -26,7 +27,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
     """Return the program (args, tangents of the active ones) ↦ tangents of the real outputs."""
     key = ("tangent", active)
     if key not in program.derived:
-        rates = _selected_shapes(program.inputs, active)
+        rates = list(compress(program.inputs, active))
         real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
@@ -61,7 +62,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
     """Return the program (other args, cotangents of the outputs) ↦ cotangents of the args in which `program` is linear."""
     key = ("cotangent", linear)
     if key not in program.derived:
-        others = _selected_shapes(program.inputs, [not on for on in linear])
+        others = list(compress(program.inputs, [not on for on in linear]))
         shapes = [*others, *program.outputs]
 
         def trace(marking: bool) -> TracedGraph:
@@ -73,7 +74,7 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
             views = [nothing(x) if on else View.of(next(given)) for x, on in zip(program.inputs, linear, strict=True)]
             return _reverse_graph(program, program.marked, linear, marking, graph, args, views, list(given))
 
-        program.derived[key] = _derived_program(program, trace, shapes, _selected_shapes(program.inputs, linear), key)
+        program.derived[key] = _derived_program(program, trace, shapes, list(compress(program.inputs, linear)), key)
     return program.derived[key]
 
 
@@ -97,7 +98,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         keeping = _derived_program(
             program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active)
         )
-        rates = _selected_shapes(program.inputs, active)
+        rates = list(compress(program.inputs, active))
         real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
@@ -140,7 +141,7 @@ def _backward(program: Program, active, saving: _StateKeeping | None = None, sta
         return _reverse_graph(program, old, active, marking, graph, args, views, args[count + len(states) :], restore)
 
     key = ("backward", active, saving is not None)
-    return _derived_program(program, trace, shapes, _selected_shapes(program.inputs, active), key)
+    return _derived_program(program, trace, shapes, list(compress(program.inputs, active)), key)
 
 
 def _reverse_graph(
@@ -172,7 +173,8 @@ def _reverse_graph(
     """
     dependence = Dependence(old, program.dtype, active, marking=marking)
     reverse = Reverse(graph, dependence, program.dtype, marking=marking)
-    copied, adjoints = CopiedRegion(old.root), Adjoints(graph)
+    copied = CopiedRegion(old.root)
+    adjoints = Adjoints(graph, copied)
     for memory, view in zip(old.inputs, views, strict=True):
         copied.memory[memory.buffer] = view
     if restore is not None:
@@ -181,10 +183,12 @@ def _reverse_graph(
     for result, out in zip(old.results, program.outputs, strict=True):
         if out.dtype.kind == "f":
             reverse.seed(result, next(given), adjoints)
-    reverse.pull(dependence.nodes(old.root), copied, adjoints, None)
-    wanted = [memory for memory, on in zip(old.inputs, active, strict=True) if on]
-    outputs = _selected_shapes(program.inputs, active)
-    values = [_input_cotangents(graph, memory, adjoints, out) for memory, out in zip(wanted, outputs, strict=True)]
+    reverse.pull(dependence.nodes(old.root), adjoints)
+    outputs = list(compress(program.inputs, active))
+    values = [
+        _input_cotangents(graph, memory, adjoints, out)
+        for memory, out in zip(compress(old.inputs, active), outputs, strict=True)
+    ]
     return TracedGraph.of(graph, args, values, outputs)
 
 
@@ -310,11 +314,6 @@ def _derived_program(program: Program, trace, inputs, outputs, key: tuple) -> Pr
     derived = Program(trace, inputs, outputs, name, program.key_of(what, which, *segments.settings()))
     derived.max_unoptimised_samples = program.max_unoptimised_samples
     return derived
-
-
-def _selected_shapes(shapes: Sequence[Shape], mask: Sequence[bool]) -> list[Shape]:
-    """Return the shapes whose mask is True."""
-    return [x for x, on in zip(shapes, mask, strict=True) if on]
 
 
 def _real_shapes(shapes: Sequence[Shape]) -> list[Shape]:

@@ -139,25 +139,13 @@ class Liveness:
         elif node.op == "loop":
             if node.loop.condition is not None:
                 self._pending.append(node.loop.condition)
-        elif node.op == "mark":
-            self._pending += node.args
-            if self.marking:
-                self._need_group(node.member.group)
-        elif node.op == "load":
-            buffer = node.address.buffer
-            if node.args and node.args[0].op in ("loop", "stack"):
-                self._need_memory(node.args[0], buffer)
-                self._pending += node.args[1:]
-            else:
-                self._pending += node.args
         else:
             self._pending += node.args
-
-    def _need_group(self, group) -> None:
-        """Note as needed the nodes that the rule of a group of marks uses."""
-        if group not in self._groups:
-            self._groups.add(group)
-            self._pending += group.nodes()
+            if node.op == "load" and node.filler is not None:
+                self._need_memory(node.filler, node.address.buffer)
+            elif node.op == "mark" and self.marking and node.member.group not in self._groups:
+                self._groups.add(node.member.group)
+                self._pending += node.member.group.nodes()
 
     def _need_memory(self, after: Node | None, buffer: Buffer) -> None:
         """Note as needed the nodes that fill a buffer, all by `after`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import jax
@@ -190,11 +191,11 @@ class EquationRule(AbstractRule):
 
         def tangents(*args):
             """Return the tangents of the real results; args: all arguments, then tangents of the active ones."""
-            primals = [x for on, x in zip(active, args[:count], strict=True) if on]
+            primals = list(compress(args, active))
             return jax.jvp(self._of_active(args[:count], active), primals, list(args[count:]))[1]
 
         shapes = self._shapes(self.eqn.invars)
-        return jax.make_jaxpr(tangents)(*shapes, *(s for on, s in zip(active, shapes, strict=True) if on))
+        return jax.make_jaxpr(tangents)(*shapes, *compress(shapes, active))
 
     def _cotangents(self, active):
         """Return the jaxpr (all arguments, cotangents of the real results) ↦ cotangents of the active arguments."""
@@ -202,7 +203,7 @@ class EquationRule(AbstractRule):
 
         def cotangents(*args):
             """Return the cotangents of the active arguments; args: all arguments, then cotangents of the results."""
-            primals = [x for on, x in zip(active, args[:count], strict=True) if on]
+            primals = list(compress(args, active))
             return jax.vjp(self._of_active(args[:count], active), *primals)[1](list(args[count:]))
 
         results = [x for x in self._shapes(self.eqn.outvars) if np.dtype(x.dtype).kind == "f"]

@@ -6,8 +6,8 @@ loop) stay there, as offsets into a buffer, until their scalars are needed.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -151,14 +151,13 @@ class Tracer:
                 f"{dtype} in a program of {self.dtype}: give all arguments and constants the same floating-point type"
             )
 
-    def map(self, op: str, *args: np.ndarray, kind: str | None = None) -> np.ndarray:
-        """Return the results of an operation on arrays of nodes, entry by entry."""
-        make = self.graph.make
-        function = lambda *xs: make(op, *xs, kind=kind)
-        return elementwise(function, *args)
+    def map(self, op: str, *args: np.ndarray | float) -> np.ndarray:
+        """Return the results of an operation on numbers and arrays of nodes, entry by entry."""
+        arrays = [x if isinstance(x, np.ndarray) else self.constants(x) for x in args]
+        return elementwise(partial(self.graph.make, op), *arrays)
 
 
-@functools.lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)
 def _needed_equations(jaxpr) -> list:
     """Return the equations that the results of a jaxpr depend on."""
     needed = {x for x in jaxpr.outvars if not hasattr(x, "val")}
@@ -188,12 +187,10 @@ def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
 def unknown_primitive(name: str) -> str:
     """Return the message for a primitive without a rule."""
     advice = {
-        "while": "write it as a counted loop (fori_loop with constant bounds, scan), or stop at a constant count",
         "eigh": "eigenvalues need iterations; compute them outside the program",
         "svd": "singular values need iterations; compute them outside the program",
         "qr": "use a Cholesky or LU factorisation, or compute it outside the program",
         "fft": "compute it outside the program",
-        "sort": "compare and select instead",
         "ffi_call": "calls to foreign code have no scalars to look into",
         "pure_callback": "calls to Python have no scalars to look into",
     }.get(name, "compute it outside the program, or use array code")
@@ -250,4 +247,4 @@ RULES: dict[str, Callable] = {
 # Names of the primitives whose rules take arrays in memory, and deferred ones, without loading them.
 TAKES_MEMORY: set[str] = set(RULES)
 # Names of the primitives that only move entries, without computing.
-MOVEMENTS: set[str] = set()
+MOVEMENTS = {"concatenate", "iota", "stack"}
