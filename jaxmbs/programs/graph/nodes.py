@@ -210,6 +210,12 @@ class Memory:
         """Shape of the array."""
         return self.offsets.shape
 
+    def row_stride(self) -> int | None:
+        """Return the distance in the buffer from each row to the next, None if it is not the same for all entries."""
+        rows = self.offsets.reshape(len(self.offsets), -1)
+        stride = int(rows[1, 0] - rows[0, 0]) if len(rows) > 1 and rows.size else 0
+        return stride if (rows == rows[0] + stride * np.arange(len(rows))[:, None]).all() else None
+
     def reorder(self, offsets: np.ndarray) -> Memory:
         """Return the array in memory with other offsets into the same buffer."""
         return Memory(self.buffer, offsets, self.after)

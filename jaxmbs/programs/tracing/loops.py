@@ -116,8 +116,7 @@ def _unroll(tracer, body, step, carry, xs, length, reverse):
     n_carry = len(carry)
     collected: list[list] = []
     for k in reversed(range(length)) if reverse else range(length):
-        rows = [x.reorder(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k] for x in xs]
-        rows = [r if isinstance(r, (Memory, np.ndarray)) else array([r], ()) for r in rows]
+        rows = [x.reorder(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k, ...] for x in xs]
         results = step([*carry, *rows])
         carry = results[:n_carry]
         collected.append([tracer.nodes(y) for y in results[n_carry:]])
@@ -179,10 +178,9 @@ def _increment(jaxpr, var, out) -> int | None:
 
 def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
     """Return the row of a scanned array for the current iteration."""
-    count = x.shape[0]
     index = loop.index
     if loop.reverse:
-        index = tracer.graph.sub(tracer.graph.constant(count - 1), index)
+        index = tracer.graph.sub(tracer.graph.constant(loop.length - 1), index)
     if not isinstance(x, Memory):
         x = tracer.nodes(x)
         if x.size == 0:
@@ -191,20 +189,18 @@ def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
         if steady is not None:
             return steady
         x = tracer.stack(x)
-    offsets = x.offsets.reshape(count, -1)
-    stride = int(offsets[1, 0] - offsets[0, 0]) if offsets.shape[1] else 0
-    if not (offsets == offsets[0] + stride * np.arange(count)[:, None]).all():
+    stride = x.row_stride()
+    if stride is None:
         x = tracer.stack(tracer.nodes(x))
-        offsets = x.offsets.reshape(count, -1)
-        stride = offsets.shape[1]
-    return array([tracer.load(x, int(k), index, stride) for k in offsets[0]], x.shape[1:])
+        stride = x.buffer.width
+    return array([tracer.load(x, int(k), index, stride) for k in x.offsets[0].ravel()], x.shape[1:])
 
 
 def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | None:
     """Return the current row if all rows are equal, or are integers that grow evenly: it needs no memory. Else None."""
     rows = x.reshape(x.shape[0], -1)
     if all(node is first for row in rows for node, first in zip(row, rows[0], strict=True)):
-        return x[0] if x.ndim > 1 else array([x[0]], ())
+        return x[0, ...]
     if x.ndim == 1 and x[0].kind == INTEGER and all(node.is_constant for node in x):
         values = np.array([node.value for node in x])
         step = int(values[1] - values[0])
