@@ -256,7 +256,6 @@ class Copy:
         known = value.factors.copy_into(self.graph, get)
 
         def entries():
-            """Refuse to compute the entries of the matrix that the factors stand for."""
             raise AssertionError("factors are used for solving only")
 
         return DeferredArray(entries, known)

@@ -31,7 +31,6 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
         real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
-            """Return the graph of the tangents."""
             old = program.marked
             dependence = Dependence(old, program.dtype, active, forward=True, marking=marking)
             graph = Graph()
@@ -66,7 +65,6 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
         shapes = [*others, *program.outputs]
 
         def trace(marking: bool) -> TracedGraph:
-            """Return the graph of the cotangents."""
             graph, args = Graph(), _place_inputs(shapes)
             given = iter(args)
             # A linear function has the same derivative everywhere.
@@ -102,7 +100,6 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
-            """Refuse to make a graph: the tangent program serves only to derive its cotangent program."""
             raise AssertionError("tangents beside kept states are only gone back through")
 
         linear = _derived_program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
@@ -129,7 +126,6 @@ def _backward(program: Program, active, saving: _StateKeeping | None = None, sta
     shapes = [*program.inputs, *states, *_real_shapes(program.outputs)]
 
     def trace(marking: bool) -> TracedGraph:
-        """Return the graph of the cotangents, with the kept states in the places of the forward run."""
         graph, args = Graph(), _place_inputs(shapes)
         count = len(program.inputs)
         kept = args[count : count + len(states)]

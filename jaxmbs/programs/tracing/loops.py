@@ -28,7 +28,6 @@ def scan(tracer: Tracer, eqn, *args):
         return _unroll(tracer, body, step, carry, xs, length, reverse)
 
     def attempt(varying: set[int]):
-        """Trace the body once; return the loop, its carried values and results, and its rows."""
         loop = graph.open_loop(length, reverse)
         bound = _bind_carry(tracer, loop, body.jaxpr, n_consts, carry, varying)
         results = step([*(values for values, _ in bound), *(_row_of(tracer, loop, x) for x in xs)])
@@ -236,7 +235,6 @@ def while_loop(tracer: Tracer, eqn, *args):
         )
 
     def attempt(varying: set[int]):
-        """Trace body and condition once; return the loop, its carried values and results."""
         loop = graph.open_loop(bound)
         loop.line = jax_compat.user_line(eqn)
         body_carry, start = [], 0

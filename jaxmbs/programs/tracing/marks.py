@@ -177,9 +177,8 @@ class EquationRule(AbstractRule):
         """Return the function active arguments ↦ real results, the other arguments being those in `args`."""
 
         def function(*some):
-            """Return the real results for these active arguments."""
-            given = list(some)
-            full = [given.pop(0) if on else x for on, x in zip(active, args, strict=True)]
+            given = iter(some)
+            full = [next(given) if on else x for on, x in zip(active, args, strict=True)]
             results = jax_compat.bind_again(self.eqn, full, self.eqn.params)
             return [y for y in results if np.dtype(y.dtype).kind == "f"]
 
@@ -190,7 +189,6 @@ class EquationRule(AbstractRule):
         count = len(active)
 
         def tangents(*args):
-            """Return the tangents of the real results; args: all arguments, then tangents of the active ones."""
             primals = list(compress(args, active))
             return jax.jvp(self._of_active(args[:count], active), primals, list(args[count:]))[1]
 
@@ -202,7 +200,6 @@ class EquationRule(AbstractRule):
         count = len(active)
 
         def cotangents(*args):
-            """Return the cotangents of the active arguments; args: all arguments, then cotangents of the results."""
             primals = list(compress(args, active))
             return jax.vjp(self._of_active(args[:count], active), *primals)[1](list(args[count:]))
 
@@ -211,13 +208,12 @@ class EquationRule(AbstractRule):
 
 
 def _with_rule(plain):
-    """Return the rule of a trace for an equation that has a derivative of its own."""
+    """Return the rule `plain` with marks around the results, in a graph that is to be differentiated."""
 
     def rule(tracer: Tracer, eqn, *args):
-        """Trace an equation as `plain` does, with marks around its results in a graph to be differentiated."""
-        if not tracer.marking:
-            return plain(tracer, eqn, *args)
         outputs = plain(tracer, eqn, *args)
+        if not tracer.marking:
+            return outputs
         rules = tracer.graph.rules
         if id(eqn) not in rules:
             rules[id(eqn)] = EquationRule(eqn)

@@ -159,7 +159,6 @@ class Program:
         """Return the program of a closed jaxpr, which it keeps as its `source`."""
 
         def trace(marking: bool) -> TracedGraph:
-            """Return the graph of the program's source."""
             graph = Graph(None if marking else limit)
             tracer = Tracer(graph, program.dtype, marking)
             args = [place_argument(k, x.shape, x.dtype) for k, x in enumerate(program.inputs)]

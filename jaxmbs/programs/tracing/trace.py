@@ -91,21 +91,11 @@ class Tracer:
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
         """Return the outputs of a jaxpr for these constants and arguments."""
-        values: dict[Any, Any] = {}
-        for var, value in zip(jaxpr.constvars, consts, strict=True):
-            values[var] = value
-        for var, value in zip(jaxpr.invars, args, strict=True):
-            values[var] = value
-
-        def read(atom):
-            """Return the value of a variable or constant of the jaxpr."""
-            if hasattr(atom, "val"):
-                return self.constants(atom.val)
-            return values[atom]
-
-        for eqn in _needed_equations(jaxpr):
-            for var, value in zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True):
-                values[var] = value
+        values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+        values.update(zip(jaxpr.invars, args, strict=True))
+        read = lambda atom: self.constants(atom.val) if hasattr(atom, "val") else values[atom]
+        for eqn in _kept_needed_equations(jaxpr):
+            values.update(zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True))
         return [read(x) for x in jaxpr.outvars]
 
     def run_closed(self, closed_jaxpr, args: Sequence) -> list:
@@ -157,8 +147,7 @@ class Tracer:
         return elementwise(partial(self.graph.make, op), *arrays)
 
 
-@lru_cache(maxsize=1024)
-def _needed_equations(jaxpr) -> list:
+def needed_equations(jaxpr) -> list:
     """Return the equations that the results of a jaxpr depend on."""
     needed = {x for x in jaxpr.outvars if not hasattr(x, "val")}
     found = []
@@ -167,6 +156,10 @@ def _needed_equations(jaxpr) -> list:
             found.append(eqn)
             needed.update(x for x in eqn.invars if not hasattr(x, "val"))
     return found[::-1]
+
+
+# The same for jaxprs that are traced again and again, such as those of called functions.
+_kept_needed_equations = lru_cache(maxsize=1024)(needed_equations)
 
 
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
@@ -198,10 +191,9 @@ def unknown_primitive(name: str) -> str:
 
 
 def call(key: str):
-    """Return the rule of a primitive that calls the jaxpr in its parameter `key`."""
+    """Return the rule of a primitive that calls the jaxpr in its parameter `key`; large results are kept for reuse."""
 
     def rule(tracer: Tracer, eqn, *args):
-        """Return the results of the called jaxpr; those of large ones are kept for equal arguments."""
         inner = eqn.params[key]
         run = lambda: tracer.run_closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
         if len(inner.eqns) < tuning.MIN_EQUATIONS_TO_KEEP_RESULTS:
