@@ -75,8 +75,8 @@ def _dynamic_slice(tracer, eqn, x, *starts):
             return x.reorder(x.offsets[tuple(slice(b, b + k) for b, k in zip(begins, sizes, strict=True))])
     x = tracer.nodes(x)
     most = {axis: x.shape[axis] - size for axis, size in enumerate(sizes)}
-    starts = dict(enumerate(indices))
-    flat = [_window(tracer.graph, x, starts, dict(enumerate(at)), most) for at in np.ndindex(*sizes)]
+    first = dict(enumerate(indices))
+    flat = [_window(tracer.graph, x, first, dict(enumerate(at)), most) for at in np.ndindex(*sizes)]
     return array(flat, sizes)
 
 
@@ -205,8 +205,8 @@ def _put(
         else:
             return
     for places in itertools.product(*ranges):
-        start = dict(zip(starts, places, strict=True))
-        target = tuple(start.get(k, 0) + within.get(k, 0) for k in range(result.ndim))
+        first = dict(zip(starts, places, strict=True))
+        target = tuple(first.get(k, 0) + within.get(k, 0) for k in range(result.ndim))
         old = result[target]
         result[target] = graph.select(_are_at(graph, starts, places), combine(graph, old, update), old)
 
