@@ -136,7 +136,7 @@ def _from_first_to_last(memory: Memory, flipped: bool) -> Memory:
 
 
 def states_by_number(groups, states: Sequence[Memory], flipped: bool) -> dict[int, View]:
-    """Return an array for each carried value from the rows of groups of them."""
+    """Return carried values by iteration from the rows of groups of them; `flipped`: the last row is first."""
     found = {}
     for group, memory in zip(groups, states, strict=True):
         rows = _from_first_to_last(memory, flipped)
@@ -252,7 +252,7 @@ class Copy:
         return copied.marks[group][k]
 
     def factors(self, value: DeferredArray, get: Callable) -> DeferredArray:
-        """Return the copy of a matrix with its factors."""
+        """Return the copy of a matrix that is known by its factors; `get` returns the copy of a node."""
         known = value.factors.copy_into(self.graph, get)
 
         def entries():
@@ -303,7 +303,7 @@ class Copy:
         for k in carried:
             inner.values[loop.params[k].serial] = graph.carry(new, inits[k])
         if loop.condition is not None:
-            self.condition(loop, new, copied, carried)
+            self.copy_condition(loop, new, copied, carried)
         written = self.need.rows(loop) if rows else []
         for _, row in written:
             new.write_row(self.values(row, inner))
@@ -323,7 +323,7 @@ class Copy:
             new.reverse,
         )
 
-    def condition(self, loop: Loop, new: Loop, copied: CopiedRegion, carried: Sequence[int]) -> None:
+    def copy_condition(self, loop: Loop, new: Loop, copied: CopiedRegion, carried: Sequence[int]) -> None:
         """Copy the condition of a loop to `new`, whose first carried values are those with the numbers `carried`."""
         assert loop.condition is not None
         assert loop.condition_region is not None

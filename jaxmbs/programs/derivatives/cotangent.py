@@ -49,7 +49,7 @@ class Adjoints:
         self.memory: dict[Buffer, list[tuple[np.ndarray, Memory]]] = {}
 
     def add(self, cotangents: _Sums, key: Any, term: Node) -> None:
-        """Add a term to the cotangent under a key of one of the dictionaries."""
+        """Add `term` to cotangents[key], which may be new; `cotangents` is one of the dictionaries of nodes here."""
         if term is not self.graph.zero:
             cotangents[key] = self.graph.add(cotangents[key], term) if key in cotangents else term
 
@@ -99,11 +99,11 @@ class Reverse:
     """Reverse mode: builds a new graph with a copy of the forward nodes it needs and the cotangents."""
 
     def __init__(self, graph: Graph, dependence: Dependence, dtype, *, marking: bool):
-        self.copy = Copy(graph, dependence.need, marking=marking, on_loop=self._keeps)
+        self.copy = Copy(graph, dependence.need, marking=marking, on_loop=self._copy_keeping_states)
         self.graph, self.dependence, self.dtype = graph, dependence, np.dtype(dtype)
 
-    def _keeps(self, node: Node, copied: CopiedRegion) -> bool:
-        """Copy a loop that is differentiated, with the states that reverse mode needs, and return True; else False."""
+    def _copy_keeping_states(self, node: Node, copied: CopiedRegion) -> bool:
+        """Copy a loop that is differentiated, keep its states, and return True; return False for others."""
         loop = node.loop
         if node.serial not in self.dependence.useful or loop in copied.kept:
             return False
@@ -131,7 +131,7 @@ class Reverse:
                 self.give(node, node, view.at(self.graph, k), adjoints)
 
     def pull(self, nodes: Sequence[Node], adjoints: Adjoints) -> None:
-        """Add the cotangents of the arguments of some nodes of a region, given in the order in which they were made."""
+        """Add to `adjoints` the cotangents of the arguments of some nodes, which are in the order of making."""
         done: set[MarkGroup] = set()
         for node in reversed(nodes):
             if node.op == "loop":
@@ -210,17 +210,17 @@ class Reverse:
         if self.dependence.is_direct(group):
             self._pull_directly(group, cts, adjoints)
             return
-        rates, results = self.dependence.linear(group)
+        rates, results = self.dependence.rates_of(group)
         for result, ct in zip(results, cts, strict=True):
             self.give(result, result, ct, adjoints)
-        self.pull(self.dependence.own(group), adjoints)
+        self.pull(self.dependence.rule_nodes(group), adjoints)
         for value in rates:
             for x in value.ravel() if value is not None else ():
                 if x.serial in adjoints.values:
                     self.give(group.marks[0], x.origin, adjoints.values.pop(x.serial), adjoints)
 
     def _pull_directly(self, group: MarkGroup, cts, adjoints: Adjoints) -> None:
-        """Add the cotangents of the inputs of a group whose rule gives them itself."""
+        """Add the cotangents of the inputs of a group from `cts`, those of its marks, by a direct rule."""
         graph, mask, copied = self.graph, self.dependence.masks[group], adjoints.copied
         linear = group.rule.is_linear(mask)
         inputs: list = []
@@ -241,7 +241,7 @@ class Reverse:
                 self.give(group.marks[0], x, term, adjoints)
 
     def _worth_keeping(self, loop: Loop, iterations: int) -> list[Node]:
-        """Return the costly nodes of a loop's body whose values are kept from the forward run for reverse mode."""
+        """Return the costly nodes of a loop's body whose values are kept if it has this many iterations."""
         if iterations > tuning.MAX_ITERATIONS_KEEPING_COSTLY:
             return []
         return [x for x in self.copy.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
@@ -269,7 +269,7 @@ class Reverse:
         cts: dict[int, Node],
         sources: _RowCotangents,
     ) -> dict[int, Node]:
-        """Return the cotangents of carried values before some segments of a loop from `cts`, those after them."""
+        """Return the cotangents of carried values before some segments, from those after them and those of rows."""
         graph = self.graph
         first, count, size = part = kept.part
         if size == 1:
@@ -309,9 +309,10 @@ class _ReverseIterations(NamedTuple):
     """Some iterations of a loop, from the last to the first.
 
     Attributes:
-        states: carried values by iteration.
-        known: values of nodes by iteration.
-        number: (iteration) ↦ that of the whole loop.
+        length: number of these iterations.
+        number: (number among these iterations) ↦ number in the whole loop, as nodes.
+        states: carried values by iteration, by their numbers.
+        known: values of nodes by iteration, by serial number.
     """
 
     reverse: Reverse
@@ -361,7 +362,7 @@ class _ReverseIterations(NamedTuple):
 
 
 def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
-    """Group rows of one buffer such that no two of a group add to the same offset."""
+    """Group rows (buffer, offset by iteration, cotangent) so that a group adds once to each place of a buffer."""
     groups: list[tuple[Buffer, set[int], list]] = []
     for row in rows:
         offsets = set(row[1].tolist())

@@ -68,15 +68,15 @@ class Dependence:
         """Return the active nodes that count for a node: those of rules for nodes of a rule."""
         return self.inside if node.serial in self.inside else self.active
 
-    def linear(self, group: MarkGroup) -> tuple[list, list[Node]]:
-        """Return the rates of a group's inputs, arrays of parameters or None, and the rates of its marks."""
+    def rates_of(self, group: MarkGroup) -> tuple[list, list[Node]]:
+        """Return the rates of a group's inputs, arrays of parameters or None, and those of its marks."""
         return group.linear[self.masks[group]][:2]
 
     def nodes(self, region: Region) -> list[Node]:
         """Return the carrying nodes of a region, except those of rules, in the order in which they were made."""
         return [x for x in region.nodes if x.serial in self.useful and x.serial not in self.owner]
 
-    def own(self, group: MarkGroup) -> list[Node]:
+    def rule_nodes(self, group: MarkGroup) -> list[Node]:
         """Return the carrying nodes that the rule of a group made."""
         log = group.linear[self.masks[group]][2]
         return [x for x in log if self.owner.get(x.serial) is group and x.serial in self.useful]
@@ -166,7 +166,7 @@ class Dependence:
             carrying = self._context(node)
             args = [x for x in carriers(node) if x.serial in carrying]
             pending += args
-            self._slopes(node, args)
+            self._note_slopes(node, args)
 
     def _reach_carried(self, loop: Loop, k: int, pending) -> None:
         """Add to `pending` the nodes from which carried value k of a loop comes."""
@@ -210,9 +210,9 @@ class Dependence:
             else:
                 self._expand(group, mask)
         if self.forward:
-            self._seeds.append(self.linear(group)[1][k])
+            self._seeds.append(self.rates_of(group)[1][k])
         elif not self.is_direct(group):
-            pending.append(self.linear(group)[1][k])
+            pending.append(self.rates_of(group)[1][k])
 
     def is_direct(self, group: MarkGroup) -> bool:
         """Return True if the rule of a group returns cotangents itself, so that its rates are not needed for them."""
@@ -241,7 +241,7 @@ class Dependence:
         self._activate(log, None, self.inside)
         self.owner.update({x.serial: group for x in log if x.region is group.region and x.serial in self.inside})
 
-    def _slopes(self, node: Node, args: Sequence[Node]) -> None:
+    def _note_slopes(self, node: Node, args: Sequence[Node]) -> None:
         """Note the nodes that the derivatives of an operation by these arguments consist of."""
         if node.op == "mul":
             a, b = node.args

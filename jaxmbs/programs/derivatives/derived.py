@@ -53,7 +53,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
         tangent = program.derived[key] = _derived_program(program, trace, [*program.inputs, *rates], real, key)
         # It is linear in its tangents, so its cotangents are those of the program itself.
         mask = (False,) * len(active) + (True,) * len(rates)
-        tangent.derived["cotangent", mask] = _backward(program, active)
+        tangent.derived["cotangent", mask] = _backward_program(program, active)
     return program.derived[key]
 
 
@@ -104,7 +104,7 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
 
         linear = _derived_program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
         mask = (False,) * (len(active) + len(states)) + (True,) * len(rates)
-        linear.derived["cotangent", mask] = _backward(program, active, saving, states)
+        linear.derived["cotangent", mask] = _backward_program(program, active, saving, states)
         program.derived[key] = keeping, linear, len(states)
     return program.derived[key]
 
@@ -121,7 +121,9 @@ def _is_long(node: Node) -> bool:
     return loop.length > tuning.MAX_ITERATIONS_KEEPING_NOTHING or any(x.op == "loop" for x in loop.body.nodes)
 
 
-def _backward(program: Program, active, saving: _StateKeeping | None = None, states: Sequence[Shape] = ()) -> Program:
+def _backward_program(
+    program: Program, active, saving: _StateKeeping | None = None, states: Sequence[Shape] = ()
+) -> Program:
     """Return the program (args, kept states, cotangents of the real outputs) ↦ cotangents of the active args."""
     shapes = [*program.inputs, *states, *_real_shapes(program.outputs)]
 
@@ -292,7 +294,7 @@ class _KeptLoops(NamedTuple):
 
 
 def instantiate(program: Program, tracer, args: Sequence) -> list:
-    """Return the results of a program for other inputs, within a trace."""
+    """Copy the graph of a program into that of a tracer, with `args` as inputs, and return the results."""
     old = program.marked if tracer.marking else program.traced
     need = old.live(tracer.marking)
     copy, copied = Copy(tracer.graph, need, marking=tracer.marking), CopiedRegion(old.root)
@@ -304,7 +306,7 @@ def instantiate(program: Program, tracer, args: Sequence) -> list:
 
 
 def _derived_program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
-    """Return the program derived from another that is kept under a key, made if there is none."""
+    """Return a new program derived from another; the key tells it apart from others, in its name and in the store."""
     what, *which = key
     name = f"{what}_of_{program.name}"
     derived = Program(trace, inputs, outputs, name, program.key_of(what, which, *segments.settings()))
@@ -332,7 +334,7 @@ def _copy_result(copy: Copy, result, copied: CopiedRegion):
 
 
 def _result_rate(forward: Forward, result, copied: CopiedRegion):
-    """Return the rate of a result of the old graph, as an array of nodes."""
+    """Return the rate of a result of the old graph, as nodes or as an array in memory."""
     if not isinstance(result, Memory):
         return array([forward.rate(x, copied) for x in result.ravel()], result.shape)
     view = forward.memory[copied].get(result.buffer)

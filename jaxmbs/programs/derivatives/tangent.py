@@ -72,7 +72,7 @@ class Forward:
     def _mark_rate(self, node: Node, copied: CopiedRegion) -> Node:
         """Return the rate of a mark, by the rule of its group."""
         group, k = node.member
-        rates, results = self.dependence.linear(group)
+        rates, results = self.dependence.rates_of(group)
         own = copied.of(group.region).values
         for value in rates:
             for x in value.ravel() if value is not None else ():
@@ -106,7 +106,7 @@ class Forward:
         for k in moving:
             self.rates[inner][loop.params[k].serial] = graph.carry(new, self.rate(loop.inits[k], copied))
         if loop.condition is not None:
-            self.copy.condition(loop, new, copied, carried)
+            self.copy.copy_condition(loop, new, copied, carried)
         self.push(self.dependence.nodes(loop.body), inner)
         written = [(b, self.copy.values(row, inner)) for b, row in self.dependence.need.rows(loop)]
         changing = [(b, [self.rate(x, inner) for x in row]) for b, row in loop.rows if any(map(carries, row))]

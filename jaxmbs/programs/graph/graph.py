@@ -56,7 +56,7 @@ class Graph:
         self._known, self._numbers = {}, {float: {}, int: {}, bool: {}}
 
     def node(self, op: str, args: tuple[Node, ...], kind: str, detail=None, region=None, uniform=None) -> Node:
-        """Make a node, in the deepest region of its arguments unless `region` is given."""
+        """Make a node, in the deepest region of its arguments and uniform as they are unless these are given."""
         node = Node()
         node.op, node.args, node.kind, node.detail = op, args, kind, detail
         if region is None:
@@ -120,7 +120,7 @@ class Graph:
         return self.node("param", (), kind, detail, region, uniform=False)
 
     def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
-        """Return the result of an operation, simplified where possible."""
+        """Return the result of an operation, simplified where possible; by default of the kind of its first argument."""
         if op in ("mul", "add"):
             a, b = args
             if a is self.zero:

@@ -144,7 +144,7 @@ def _gather(tracer, eqn, operand, indices):
 
 
 def _value_outside(eqn):
-    """Return the value that a gather gives for an index outside its operand."""
+    """Return the Python number that a gather gives for an index outside its operand."""
     value = eqn.params.get("fill_value")
     kind = kind_of(eqn.outvars[0].aval.dtype)
     if value is None:

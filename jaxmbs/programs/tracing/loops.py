@@ -63,8 +63,12 @@ def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
     """
     inits = [tracer.nodes(x).ravel() for x in carry]
     starts = np.cumsum([0, *(len(x) for x in inits)])
-    varying = {int(start + k) for start, x in zip(starts, inits, strict=False) for k, node in enumerate(x)
-               if not node.is_constant}  # fmt: skip
+    varying = {
+        int(start + k)
+        for start, x in zip(starts, inits, strict=False)
+        for k, node in enumerate(x)
+        if not node.is_constant
+    }  # fmt: n_consts
     # A loop within a loop is traced again with it. Values that varied before are not tried again.
     varying |= tracer.varying.get(id(eqn), set())
     while True:
@@ -88,7 +92,7 @@ def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
 
 @functools.lru_cache(maxsize=1024)
 def estimate_operations(jaxpr, loops: bool = True) -> int:
-    """Return a rough number of scalars that a jaxpr computes, in all iterations of its loops or in one."""
+    """Return a rough number of scalars that a jaxpr computes, with all iterations if `loops`, else with one."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = [x for x in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr) if _is_jaxpr(x)]
@@ -111,7 +115,7 @@ def _is_jaxpr(x) -> bool:
 
 
 def _unroll(tracer, body, step, carry, xs, length, reverse):
-    """Return the results of a loop whose iterations are traced one after the other."""
+    """Return the results of a loop by tracing one iteration after the other; `step`: (carry, row) ↦ their results."""
     n_carry = len(carry)
     collected: list[list] = []
     for k in reversed(range(length)) if reverse else range(length):
@@ -129,7 +133,7 @@ def _unroll(tracer, body, step, carry, xs, length, reverse):
 
 
 def _bind_carry(
-    tracer: Tracer, loop: Loop, jaxpr, skip: int, carry, varying: set[int]
+    tracer: Tracer, loop: Loop, jaxpr, n_consts: int, carry, varying: set[int]
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Bind the carried values of a loop.
 
@@ -140,7 +144,7 @@ def _bind_carry(
     graph = tracer.graph
     bound: list[tuple[np.ndarray, np.ndarray | None]] = []
     start = 0
-    for var, out, init in zip(jaxpr.invars[skip:], jaxpr.outvars, carry, strict=False):
+    for var, out, init in zip(jaxpr.invars[n_consts:], jaxpr.outvars, carry, strict=False):
         init = tracer.nodes(init)
         increment = _increment(jaxpr, var, out)
         if out is var:
@@ -156,7 +160,10 @@ def _bind_carry(
 
 
 def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varying: set[int]) -> np.ndarray:
-    """Return a parameter for each carried scalar that varies; the others are the constants at the start."""
+    """Return a carried array in the body: a parameter for each scalar that varies, else the constant at the start.
+
+    Its first scalar is number `start` of all carried ones; `varying` has the numbers of those that vary.
+    """
     flat = []
     for k, node in enumerate(init.ravel()):
         flat.append(tracer.graph.carry(loop, node) if start + k in varying else node)
@@ -227,7 +234,7 @@ def while_loop(tracer: Tracer, eqn, *args):
     condition, body = p["cond_jaxpr"], p["body_jaxpr"]
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:n_cond], args[n_cond : n_cond + n_body], args[n_cond + n_body :]
-    bound = _bound(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
+    bound = _max_iterations(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
     if bound is None:
         raise ProgramError(
             "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the iterations and make "
@@ -254,8 +261,8 @@ def while_loop(tracer: Tracer, eqn, *args):
     return [_final(tracer, loop, node, params) for params in body_carry]
 
 
-def _bound(condition, body, n_cond, n_body, carry) -> int | None:
-    """Return the constant limit of the counter that a loop's condition compares and its body increments, else None."""
+def _max_iterations(condition, body, n_cond, n_body, carry) -> int | None:
+    """Return the most iterations of a loop that ends when a counter reaches a constant, None without such a counter."""
     carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
     pending = [condition.outvars[0]]

@@ -64,7 +64,7 @@ for _name in ("and", "or", "xor", "not"):
 
 
 def rule(*names: str, movement: bool = False):
-    """Declare the rule of primitives; a `movement` takes arrays in memory without loading them."""
+    """Declare the rule of primitives; a `movement` only moves entries, those of arrays in memory without a load."""
 
     def declare(function):
         for name in names:
@@ -394,7 +394,7 @@ def _as_matrices(x, batch, contract, first: bool):
 
 
 def product(graph, a, b) -> list[list[Node]]:
-    """Return the product of two matrices. Terms that are known to vanish are skipped."""
+    """Return the rows of the product of two matrices. Terms that are known to vanish are skipped."""
     zero, negative = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0), graph.constant(-0.0)
     present = lambda row: [(k, x) for k, x in enumerate(row) if x is not zero and x is not negative]
     rows = [present(row) for row in b.tolist()]
