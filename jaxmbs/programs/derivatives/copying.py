@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class CopiedRegion:
         self.values: dict[int, Node] = {}
         self.memory: dict[Buffer, View] = {}
         self.finals: dict[tuple[Loop, int], Node] = {}
-        self.kept: dict[Loop, list] = {}
+        self.kept: dict[Loop, list[Any]] = {}
         self.marks: dict[MarkGroup, list[Node]] = {}
 
     def of(self, region: Region) -> CopiedRegion:
@@ -135,7 +135,7 @@ def _from_first_to_last(memory: Memory, flipped: bool) -> Memory:
     return memory.reorder(memory.offsets[::-1]) if flipped else memory
 
 
-def states_by_number(groups, states: Sequence[Memory], flipped: bool) -> dict[int, View]:
+def states_by_number(groups: Sequence[Sequence[int]], states: Sequence[Memory], flipped: bool) -> dict[int, View]:
     """Return carried values by iteration from the rows of groups of them; `flipped`: the last row is first."""
     found = {}
     for group, memory in zip(groups, states, strict=True):
@@ -230,14 +230,14 @@ class Copy:
             return self._copy_mark(node, copied, get)
         return graph.make(op, *map(get, node.args), kind=node.kind)
 
-    def _copy_load(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
+    def _copy_load(self, node: Node, copied: CopiedRegion, get: Callable[[Node], Node]) -> Node:
         """Return the copy of a "load" node; `get` returns the copy of an argument."""
         buffer, offset, stride = node.address
         view = copied.of(node.filler.region if node.filler else root_of(copied)).memory[buffer]
         index = node.moving_index
         return view.at(self.graph, offset) if index is None else view.at_index(self.graph, offset, stride, get(index))
 
-    def _copy_mark(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
+    def _copy_mark(self, node: Node, copied: CopiedRegion, get: Callable[[Node], Node]) -> Node:
         """Return the copy of a "mark" node, after copying all marks of its group."""
         group, k = node.member
         if not self.marking:
@@ -249,13 +249,13 @@ class Copy:
             pairs = zip(values, group.values, strict=True)
             flat = [pair for new, old in pairs for pair in zip(new.ravel(), old.ravel(), strict=True)]
             copied.marks[group] = [new for new, old in flat if old.kind == REAL]
-        return copied.marks[group][k]
+        return copied.marks[group][int(k)]
 
-    def factors(self, value: DeferredArray, get: Callable) -> DeferredArray:
+    def factors(self, value: DeferredArray, get: Callable[[Node], Node]) -> DeferredArray:
         """Return the copy of a matrix that is known by its factors; `get` returns the copy of a node."""
         known = value.factors.copy_into(self.graph, get)
 
-        def entries():
+        def entries() -> np.ndarray:
             raise AssertionError("factors are used for solving only")
 
         return DeferredArray(entries, known)

@@ -11,6 +11,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.derivatives import segments
 from jaxmbs.programs.derivatives.copying import CopiedRegion, Copy, View, from_table
@@ -23,6 +24,8 @@ from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.marks import MarkGroup
 from jaxmbs.programs.tracing.trace import DeferredArray, Tracer
 
+# Cotangents of a buffer that the iterations of a loop add: (buffer, offset by iteration, cotangent).
+_Row = tuple[Buffer, np.ndarray, Node]
 # Cotangents by the key under which `Adjoints` accumulates them.
 _Sums = dict[Any, Node]
 
@@ -42,7 +45,7 @@ class Adjoints:
 
     def __init__(self, graph: Graph, copied: CopiedRegion, loop: Loop | None = None):
         self.graph, self.copied, self.loop = graph, copied, loop
-        self.rows: list[tuple[Buffer, np.ndarray, Node]] = []
+        self.rows: list[_Row] = []
         self.values: dict[int, Node] = {}
         self.elements: dict[tuple[Buffer, int], Node] = {}
         self.finals: dict[tuple[Loop, int], Node] = {}
@@ -98,7 +101,7 @@ class Adjoints:
 class Reverse:
     """Reverse mode: builds a new graph with a copy of the forward nodes it needs and the cotangents."""
 
-    def __init__(self, graph: Graph, dependence: Dependence, dtype, *, marking: bool):
+    def __init__(self, graph: Graph, dependence: Dependence, dtype: DTypeLike, *, marking: bool):
         self.copy = Copy(graph, dependence.need, marking=marking, on_loop=self._copy_keeping_states)
         self.graph, self.dependence, self.dtype = graph, dependence, np.dtype(dtype)
 
@@ -157,9 +160,9 @@ class Reverse:
         graph, op, args = self.graph, node.op, node.args
         value = lambda x: self.copy.value(x, adjoints.copied)
         give = lambda x, term: self.give(node, x, term, adjoints)
-        if op == "add":
-            give(args[0], ct)
-            give(args[1], ct)
+        if op in ("add", "mark") or op in HANDED_ON:
+            for x in args:
+                give(x, ct)
         elif op == "sub":
             give(args[0], ct)
             give(args[1], graph.make("neg", ct))
@@ -173,8 +176,6 @@ class Reverse:
             which = value(args[0])
             give(args[1], graph.select(which, ct, graph.zero))
             give(args[2], graph.select(which, graph.zero, ct))
-        elif op == "mark" or op in HANDED_ON:
-            give(args[0], ct)
         elif op == "out":
             adjoints.add(adjoints.finals, (args[0].loop, node.number), ct)
         elif op == "load":
@@ -219,11 +220,11 @@ class Reverse:
                 if x.serial in adjoints.values:
                     self.give(group.marks[0], x.origin, adjoints.values.pop(x.serial), adjoints)
 
-    def _pull_directly(self, group: MarkGroup, cts, adjoints: Adjoints) -> None:
+    def _pull_directly(self, group: MarkGroup, cts: list[Node], adjoints: Adjoints) -> None:
         """Add the cotangents of the inputs of a group from `cts`, those of its marks, by a direct rule."""
         graph, mask, copied = self.graph, self.dependence.masks[group], adjoints.copied
         linear = group.rule.is_linear(mask)
-        inputs: list = []
+        inputs: list[Any] = []
         for on, value in zip(mask, group.inputs, strict=True):
             if isinstance(value, DeferredArray):
                 inputs.append(self.copy.factors(value, lambda x: self.copy.value(x, copied)))
@@ -257,20 +258,15 @@ class Reverse:
         if loop not in copied.kept:
             self.copy.value(node, copied)
         for kept in reversed(copied.kept[loop]):
-            cts = self._back_through(kept, loop, adjoints, cts, sources)
+            cts = self._back_through(kept, adjoints, cts, sources)
         for k in carried:
             self.give(loop.params[k], loop.inits[k], cts[k], adjoints)
 
     def _back_through(
-        self,
-        kept: segments.KeptStates,
-        loop: Loop,
-        adjoints: Adjoints,
-        cts: dict[int, Node],
-        sources: _RowCotangents,
+        self, kept: segments.KeptStates, adjoints: Adjoints, cts: dict[int, Node], sources: _RowCotangents
     ) -> dict[int, Node]:
         """Return the cotangents of carried values before some segments, from those after them and those of rows."""
-        graph = self.graph
+        graph, loop = self.graph, sources.loop
         first, count, size = part = kept.part
         if size == 1:
             number = lambda k: graph.add(graph.constant(first), k)
@@ -361,9 +357,9 @@ class _ReverseIterations(NamedTuple):
         return {k: graph.final(node, j) for j, k in enumerate(params)}, laid
 
 
-def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
+def _disjoint(rows: list[_Row]) -> list[list[_Row]]:
     """Group rows (buffer, offset by iteration, cotangent) so that a group adds once to each place of a buffer."""
-    groups: list[tuple[Buffer, set[int], list]] = []
+    groups: list[tuple[Buffer, set[int], list[_Row]]] = []
     for row in rows:
         offsets = set(row[1].tolist())
         for key, taken, group in groups:
@@ -409,7 +405,7 @@ class _RowCotangents:
         """Return pairs (node of a row, its cotangent) for the iteration `number`."""
         return [(node, self._sum(parts, scalars, number)) for node, parts, scalars in self.columns]
 
-    def _sum(self, parts, scalars: dict[int, Node], number: Node) -> Node:
+    def _sum(self, parts: list[tuple[Memory, np.ndarray]], scalars: dict[int, Node], number: Node) -> Node:
         """Return the cotangent of one node of a row in the iteration `number`, the sum of its parts."""
         graph, total = self.graph, self.graph.zero
         some: dict[int, Node] = dict(scalars)
@@ -433,7 +429,7 @@ class _RowCotangents:
 
 
 # NumPy functions of the operations by which `_index_by_iteration` computes indices for all iterations at once.
-INDEX_OPERATIONS: dict[str, Callable] = {
+INDEX_OPERATIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "neg": np.negative,
     "idiv": lambda a, b: np.trunc(a / b).astype(int), "irem": np.fmod,
 }  # fmt: skip

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Any
 
+from numpy.typing import DTypeLike
+
 from jaxmbs.programs.derivatives.slopes import DIRECT, HANDED_ON, STEADY, carriers, partials
 from jaxmbs.programs.graph.liveness import Liveness
-from jaxmbs.programs.graph.nodes import REAL, Carried, Loop, Memory, Node, Region, array, reached_offsets
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Carried, Loop, Memory, Node, Region, array, reached_offsets
 from jaxmbs.programs.tracing.marks import MarkGroup, nodes_of
 from jaxmbs.programs.tracing.program import TracedGraph
 from jaxmbs.programs.tracing.trace import Tracer
@@ -30,7 +32,7 @@ class Dependence:
     def __init__(
         self,
         traced: TracedGraph,
-        dtype,
+        dtype: DTypeLike,
         active_inputs: Sequence[bool],
         *,
         with_values: bool = False,
@@ -68,9 +70,10 @@ class Dependence:
         """Return the active nodes that count for a node: those of rules for nodes of a rule."""
         return self.inside if node.serial in self.inside else self.active
 
-    def rates_of(self, group: MarkGroup) -> tuple[list, list[Node]]:
+    def rates_of(self, group: MarkGroup) -> tuple[list[Any], list[Node]]:
         """Return the rates of a group's inputs, arrays of parameters or None, and those of its marks."""
-        return group.linear[self.masks[group]][:2]
+        rates, results, _ = group.linear[self.masks[group]]
+        return rates, results
 
     def nodes(self, region: Region) -> list[Node]:
         """Return the carrying nodes of a region, except those of rules, in the order in which they were made."""
@@ -81,14 +84,14 @@ class Dependence:
         log = group.linear[self.masks[group]][2]
         return [x for x in log if self.owner.get(x.serial) is group and x.serial in self.useful]
 
-    def _activate(self, nodes, live: Liveness | None, found: set[int]) -> None:
+    def _activate(self, nodes: Iterable[Node], live: Liveness | None, found: set[int]) -> None:
         """Add to `found` those of the nodes that change with the nodes in `found`."""
         for node in nodes:
             # A loop is visited again, because an iteration of a loop around it may have activated more of it.
             if (node.serial not in found or node.op == "loop") and self._is_active(node, live, found):
                 found.add(node.serial)
 
-    def _is_active(self, node: Node, live, found: set[int]) -> bool:
+    def _is_active(self, node: Node, live: Liveness | None, found: set[int]) -> bool:
         """Return True if a node changes with any of those in `found`."""
         op = node.op
         if op == "loop":
@@ -110,7 +113,7 @@ class Dependence:
             return any(x.serial in found for x in group.marks) or any(group.mask(found))
         return any(x.serial in found for x in node.args)
 
-    def _activate_loop(self, loop: Loop, live, found: set[int]) -> bool:
+    def _activate_loop(self, loop: Loop, live: Liveness | None, found: set[int]) -> bool:
         """Add a loop's nodes that change with those in `found`; return True if any carried value or row does."""
         nodes = live.nodes(loop.body) if live is not None else loop.body.nodes
         while True:
@@ -168,7 +171,7 @@ class Dependence:
             pending += args
             self._note_slopes(node, args)
 
-    def _reach_carried(self, loop: Loop, k: int, pending) -> None:
+    def _reach_carried(self, loop: Loop, k: int, pending: list[Node]) -> None:
         """Add to `pending` the nodes from which carried value k of a loop comes."""
         carried = self.carried.setdefault(loop, set())
         if loop.condition is not None and not carried:
@@ -177,7 +180,7 @@ class Dependence:
             carried.add(k)
             pending += [loop.inits[k], loop.results[k], loop.params[k]]
 
-    def _reach_memory(self, buffer, after, offsets, pending) -> None:
+    def _reach_memory(self, buffer: Buffer, after: Node | None, offsets: Iterable[int], pending: list[Node]) -> None:
         """Add to `pending` the nodes that are stored at these offsets of an array in memory."""
         if after is None:
             return
@@ -190,7 +193,7 @@ class Dependence:
             if own is buffer:
                 pending += [row[k] for k in columns]
 
-    def _reach_mark(self, node: Node, pending) -> None:
+    def _reach_mark(self, node: Node, pending: list[Node]) -> None:
         """Add to `pending` the inputs of a mark's group, or the nodes of its rule."""
         group, k = node.member
         carrying = self._context(node)
@@ -226,7 +229,7 @@ class Dependence:
             log: list[Node] = []
             graph.log = log
             depth, graph.depth = graph.depth, region.depth
-            rates: list = []
+            rates: list[Any] = []
             for on, value in zip(mask, group.inputs, strict=True):
                 make = lambda x: graph.parameter(REAL, region, x) if _may_change(x) else graph.zero
                 rates.append(array([make(x) for x in value.ravel()], value.shape) if on else None)

@@ -7,18 +7,19 @@ through it, and keeps values that take long to compute with them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxmbs.programs.backends import is_by_threads
 from jaxmbs.programs.derivatives.copying import CopiedIterations, CopiedRegion, Copy, View
+from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node
 from jaxmbs.programs.runtime import tuning
 
 
-def settings() -> tuple:
+def settings() -> tuple[int, ...]:
     """Return the constants of `tuning` on which programs for reverse mode depend, for their keys in the store."""
     return (
         kept_bytes(),
@@ -120,7 +121,12 @@ def run_segments(
 
 
 def _by_segments(
-    copy: Copy, loop: Loop, copied: CopiedRegion, part: Segments, state: dict[int, Node], groups
+    copy: Copy,
+    loop: Loop,
+    copied: CopiedRegion,
+    part: Segments,
+    state: dict[int, Node],
+    groups: Sequence[Sequence[int]],
 ) -> CopiedIterations:
     """Copy a part of a loop as a loop over segments of iterations; its states are those before each segment."""
     graph, count = copy.graph, part.segments
@@ -148,7 +154,7 @@ def group_by_kind(loop: Loop, carried: Sequence[int]) -> list[list[int]]:
     return list(kinds.values())
 
 
-def iteration_number(graph, part: Segments, segment: Node):
+def iteration_number(graph: Graph, part: Segments, segment: Node) -> Callable[[Node], Node]:
     """Return the function (iteration within a segment) ↦ its number in the whole loop, for this `segment`."""
     start = graph.add(graph.constant(part.first), graph.mul(segment, graph.constant(part.size)))
     return lambda k: graph.add(start, k)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,10 @@ class Graph:
     def __init__(self, limit: int | None = None):
         self.root = Region(0)
         self.limit = limit
-        self._known: dict[tuple, Node] = {}
-        self._numbers: dict[type, dict] = {float: {}, int: {}, bool: {}}
+        self._known: dict[tuple[Any, ...], Node] = {}
+        self._numbers: dict[type, dict[Any, Node]] = {float: {}, int: {}, bool: {}}
         self._serial = 0
-        self.groups: dict[tuple, Any] = {}
+        self.groups: dict[tuple[Any, ...], Any] = {}
         self.rules: dict[int, Any] = {}
         # Serial numbers of maxima of absolute values.
         self._sizes: set[int] = set()
@@ -55,7 +55,15 @@ class Graph:
         """End the construction: delete the tables by which equal nodes are found, half of the memory."""
         self._known, self._numbers = {}, {float: {}, int: {}, bool: {}}
 
-    def node(self, op: str, args: tuple[Node, ...], kind: str, detail=None, region=None, uniform=None) -> Node:
+    def node(
+        self,
+        op: str,
+        args: tuple[Node, ...],
+        kind: str,
+        detail: Any = None,
+        region: Region | None = None,
+        uniform: bool | None = None,
+    ) -> Node:
         """Make a node, in the deepest region of its arguments and uniform as they are unless these are given."""
         node = Node()
         node.op, node.args, node.kind, node.detail = op, args, kind, detail
@@ -80,7 +88,7 @@ class Graph:
             )
         return node
 
-    def unique(self, op: str, args: tuple[Node, ...], kind: str, detail=None) -> Node:
+    def unique(self, op: str, args: tuple[Node, ...], kind: str, detail: Any = None) -> Node:
         """Return the node with this operation, these arguments and this detail, made if there is none."""
         key = (op, args, detail)
         found = self._known.get(key)
@@ -88,7 +96,7 @@ class Graph:
             found = self._known[key] = self.node(op, args, kind, detail)
         return found
 
-    def constant(self, value) -> Node:
+    def constant(self, value: Any) -> Node:
         """Return a constant; its kind follows from the Python type of `value`: bool, int or float."""
         kind = value.__class__
         if kind is float and value == 0 and math.copysign(1, value) > 0:
@@ -102,7 +110,7 @@ class Graph:
             found = numbers[value] = self._constant(value)
         return found
 
-    def _constant(self, value) -> Node:
+    def _constant(self, value: Any) -> Node:
         """Return the node of a constant that is −0.0 or NaN, or was not used before."""
         kind = (
             TRUTH if isinstance(value, (bool, np.bool_)) else INTEGER if isinstance(value, (int, np.integer)) else REAL
@@ -115,7 +123,7 @@ class Graph:
             found = self._known[key] = self.node("const", (), kind, value, self.root, uniform=True)
         return found
 
-    def parameter(self, kind: str, region: Region, detail=None) -> Node:
+    def parameter(self, kind: str, region: Region, detail: Any = None) -> Node:
         """Make a "param" node: a value that a region gets from outside."""
         return self.node("param", (), kind, detail, region, uniform=False)
 
@@ -147,7 +155,7 @@ class Graph:
             kind = TRUTH
         return self.unique(op, args, kind or args[0].kind)
 
-    def _fold(self, op, values, kind):
+    def _fold(self, op: str, values: list[Any], kind: str) -> Any:
         """Return the result of an operation with constant arguments as a Python number of a kind."""
         value = OPERATIONS[op].value(*values)
         if op in ("select", "integer"):
@@ -182,7 +190,7 @@ class Graph:
             result = self.make("add", result, term)
         return result
 
-    def _add(self, a, b):
+    def _add(self, a: Node, b: Node) -> Node:
         """Simplify a + b."""
         if a.op == "const" and a.value == 0:
             return b
@@ -194,7 +202,7 @@ class Graph:
             return self._sub(b, a.args[0])
         return self.plain("add", a, b)
 
-    def _sub(self, a, b):
+    def _sub(self, a: Node, b: Node) -> Node:
         """Simplify a − b."""
         if b.op == "const" and b.value == 0:
             return a
@@ -206,7 +214,7 @@ class Graph:
             return self._neg(self._add(a.args[0], b))
         return self.plain("sub", a, b)
 
-    def _neg(self, a):
+    def _neg(self, a: Node) -> Node:
         """Simplify −a."""
         if a.op == "neg":
             return a.args[0]
@@ -216,7 +224,7 @@ class Graph:
             return self.plain("sub", a.args[1], a.args[0])
         return self.unique("neg", (a,), a.kind)
 
-    def _mul(self, a, b):
+    def _mul(self, a: Node, b: Node) -> Node:
         """Simplify a · b."""
         if b.op == "const":
             a, b = b, a
@@ -236,7 +244,7 @@ class Graph:
             return self._neg(self._mul(a, b.args[0]))
         return self.plain("mul", a, b)
 
-    def _div(self, a, b):
+    def _div(self, a: Node, b: Node) -> Node:
         """Simplify a / b."""
         if a.op == "const" and a.value == 0:
             return self.constant(0.0)
@@ -251,11 +259,11 @@ class Graph:
             return self._neg(self._div(a, b.args[0]))
         return self.plain("div", a, b)
 
-    def _abs(self, a):
+    def _abs(self, a: Node) -> Node:
         """Simplify |a|."""
         return self._abs(a.args[0]) if a.op == "neg" else a if a.op == "abs" else self.plain("abs", a)
 
-    def _max(self, a, b):
+    def _max(self, a: Node, b: Node) -> Node:
         """Simplify the larger of a and b."""
         # Most entries of a sparse matrix are zero.
         for x, y in ((a, b), (b, a)):
@@ -270,15 +278,15 @@ class Graph:
         """Return True if a number is known not to be negative, NaN aside."""
         return a.op == "abs" or a.serial in self._sizes or (a.op == "const" and a.value >= 0)
 
-    def _cos(self, a):
+    def _cos(self, a: Node) -> Node:
         """Simplify cos a."""
         return self._cos(a.args[0]) if a.op == "neg" else self.plain("cos", a)
 
-    def _sin(self, a):
+    def _sin(self, a: Node) -> Node:
         """Simplify sin a."""
         return self._neg(self._sin(a.args[0])) if a.op == "neg" else self.plain("sin", a)
 
-    def _select(self, condition, yes, no):
+    def _select(self, condition: Node, yes: Node, no: Node) -> Node:
         """Simplify a choice by a condition."""
         if condition.op == "const":
             return yes if condition.value else no
@@ -296,29 +304,29 @@ class Graph:
                 return self.make("or", negated, yes) if no.value else self.make("and", condition, yes)
         return self.unique("select", (condition, yes, no), yes.kind)
 
-    def _not(self, a):
+    def _not(self, a: Node) -> Node:
         """Simplify the opposite of a truth value."""
         return a.args[0] if a.op == "not" else self.plain("not", a)
 
-    def _and(self, a, b):
+    def _and(self, a: Node, b: Node) -> Node:
         """Simplify a and b."""
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
                 return y if x.value else x
         return a if a is b else self.plain("and", a, b)
 
-    def _or(self, a, b):
+    def _or(self, a: Node, b: Node) -> Node:
         """Simplify a or b."""
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
                 return x if x.value else y
         return a if a is b else self.plain("or", a, b)
 
-    def _real(self, a):
+    def _real(self, a: Node) -> Node:
         """Simplify the conversion to a real number."""
         return a if a.kind == REAL else self.plain("real", a, kind=REAL)
 
-    def _integer(self, a):
+    def _integer(self, a: Node) -> Node:
         """Simplify the conversion to an integer."""
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
@@ -398,7 +406,7 @@ class Graph:
         if len(set(table)) == 1:
             return table[0]
         if index.is_constant:
-            return table[min(max(index.value, 0), len(table) - 1)]
+            return table[min(max(int(index.value), 0), len(table) - 1)]
         if len(table) > tuning.MAX_COMPARED_ENTRIES:
             rows = self.stack(tuple(table), len(table))
             held = self.make("min", self.make("max", index, self.constant(0)), self.constant(len(table) - 1))
@@ -410,7 +418,9 @@ class Graph:
 
 
 # Simplifications by operation, those methods of `Graph` above whose names begin with an underscore: `_add` for "add".
-SIMPLIFICATIONS = {name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")}
+SIMPLIFICATIONS: dict[str, Callable[..., Node]] = {
+    name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")
+}
 
 
 def formula_nodes(node: Node) -> tuple[list[Node], Node]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Liveness:
         self.needed: set[int] = set()
         self.carried: dict[Loop, set[int]] = {}
         self.buffers: set[Buffer] = set()
-        self._groups: set = set()
+        self._groups: set[Any] = set()
         self._pending: list[Node] = []
         self._results = results
         for result in results:
@@ -92,7 +93,7 @@ class Liveness:
         """
         found: set[int] = set()
 
-        def use(node: Node, region: Region, here: int):
+        def use(node: Node, region: Region, here: int) -> None:
             """Note a node that is used in part `here` of a region if it comes from another part or region."""
             if node.op in ("const", "param"):
                 return
@@ -111,7 +112,7 @@ class Liveness:
                         use(arg, region, here)
         return found
 
-    def _use_loop(self, node: Node, region: Region, here: int, use: Callable, part: dict[int, int]) -> None:
+    def _use_loop(self, node: Node, region: Region, here: int, use: Callable[..., None], part: dict[int, int]) -> None:
         """Note the nodes that a loop in part `here` of a region uses: initial values, results, condition and rows."""
         loop = node.loop
         end = lambda region: LAST if any(part.get(x.serial, 0) == LAST for x in region.nodes) else 0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.errors import ProgramError
 
@@ -84,7 +85,7 @@ class Node:
     origin: Any
     member: Any
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.op}#{self.serial}"
 
     @property
@@ -206,7 +207,7 @@ class Memory:
         self.buffer, self.offsets, self.after = buffer, offsets, after
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         """Shape of the array."""
         return self.offsets.shape
 
@@ -232,7 +233,7 @@ def reached_offsets(size: int, offset: int, stride: int) -> range:
     return range(offset, size if stride > 0 else -1, stride)
 
 
-def kind_of(dtype) -> str:
+def kind_of(dtype: DTypeLike) -> str:
     """Return the kind of node, REAL, INTEGER or TRUTH, for numbers of a dtype."""
     kind = {"f": REAL, "i": INTEGER, "u": INTEGER, "b": TRUTH}.get(np.dtype(dtype).kind)
     if kind is None:
@@ -240,14 +241,14 @@ def kind_of(dtype) -> str:
     return kind
 
 
-def array(flat: Sequence, shape) -> np.ndarray:
+def array(flat: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
     """Return a flat list of nodes as a NumPy array of a shape."""
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
     return result.reshape(shape)
 
 
-def place_argument(number: int, shape, dtype) -> Memory:
+def place_argument(number: int, shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
     """Return input `number` of the program as an array in memory."""
     length = shape[0] if shape else 1
     buffer = Buffer(number, kind_of(dtype), length, math.prod(shape) // max(length, 1))

@@ -46,19 +46,19 @@ class Operation:
         sign: infix or prefix in listings, None if they show a call.
     """
 
-    value: Callable
-    xla: Callable
-    llvm: Callable | None = None
-    llvm_integer: Callable | None = None
+    value: Callable[..., Any]
+    xla: Callable[..., Any]
+    llvm: Callable[..., Any] | None = None
+    llvm_integer: Callable[..., Any] | None = None
     javascript: str | None = None
     javascript_helper: str | None = None
-    formula: Callable | None = None
-    slope: Callable | None = None
+    formula: Callable[..., Node] | None = None
+    slope: Callable[..., Any] | None = None
     is_linear: bool = False
     is_costly: bool = False
     is_commutative: bool = False
     is_comparison: bool = False
-    of_truths: Callable | None = None
+    of_truths: Callable[..., Node] | None = None
     primitives: tuple[str, ...] = ()
     sign: str | None = None
 
@@ -352,4 +352,6 @@ COMMUTATIVE = frozenset(name for name, operation in OPERATIONS.items() if operat
 # Operations that make truth values of numbers.
 COMPARISONS = frozenset(name for name, operation in OPERATIONS.items() if operation.is_comparison)
 # Operations that are also defined for truth values.
-OF_TRUTHS = {name: operation.of_truths for name, operation in OPERATIONS.items() if operation.of_truths is not None}
+OF_TRUTHS: dict[str, Callable[..., Node]] = {
+    name: operation.of_truths for name, operation in OPERATIONS.items() if operation.of_truths is not None
+}
