@@ -190,8 +190,9 @@ class Graph:
             result = self.make("add", result, term)
         return result
 
+    # Simplifications: each of these methods returns the operation of its name, simplified where possible.
+
     def _add(self, a: Node, b: Node) -> Node:
-        """Simplify a + b."""
         if a.op == "const" and a.value == 0:
             return b
         if b.op == "const" and b.value == 0:
@@ -203,7 +204,6 @@ class Graph:
         return self.plain("add", a, b)
 
     def _sub(self, a: Node, b: Node) -> Node:
-        """Simplify a − b."""
         if b.op == "const" and b.value == 0:
             return a
         if a.op == "const" and a.value == 0:
@@ -215,7 +215,6 @@ class Graph:
         return self.plain("sub", a, b)
 
     def _neg(self, a: Node) -> Node:
-        """Simplify −a."""
         if a.op == "neg":
             return a.args[0]
         if a.op == "const":
@@ -225,7 +224,6 @@ class Graph:
         return self.unique("neg", (a,), a.kind)
 
     def _mul(self, a: Node, b: Node) -> Node:
-        """Simplify a · b."""
         if b.op == "const":
             a, b = b, a
         if a.op == "const":
@@ -245,7 +243,6 @@ class Graph:
         return self.plain("mul", a, b)
 
     def _div(self, a: Node, b: Node) -> Node:
-        """Simplify a / b."""
         if a.op == "const" and a.value == 0:
             return self.constant(0.0)
         if b.op == "const":
@@ -260,11 +257,9 @@ class Graph:
         return self.plain("div", a, b)
 
     def _abs(self, a: Node) -> Node:
-        """Simplify |a|."""
         return self._abs(a.args[0]) if a.op == "neg" else a if a.op == "abs" else self.plain("abs", a)
 
     def _max(self, a: Node, b: Node) -> Node:
-        """Simplify the larger of a and b."""
         # Most entries of a sparse matrix are zero.
         for x, y in ((a, b), (b, a)):
             if x is self.zero and self._is_size(y):
@@ -279,15 +274,12 @@ class Graph:
         return a.op == "abs" or a.serial in self._sizes or (a.op == "const" and a.value >= 0)
 
     def _cos(self, a: Node) -> Node:
-        """Simplify cos a."""
         return self._cos(a.args[0]) if a.op == "neg" else self.plain("cos", a)
 
     def _sin(self, a: Node) -> Node:
-        """Simplify sin a."""
         return self._neg(self._sin(a.args[0])) if a.op == "neg" else self.plain("sin", a)
 
     def _select(self, condition: Node, yes: Node, no: Node) -> Node:
-        """Simplify a choice by a condition."""
         if condition.op == "const":
             return yes if condition.value else no
         if yes is no:
@@ -305,29 +297,24 @@ class Graph:
         return self.unique("select", (condition, yes, no), yes.kind)
 
     def _not(self, a: Node) -> Node:
-        """Simplify the opposite of a truth value."""
         return a.args[0] if a.op == "not" else self.plain("not", a)
 
     def _and(self, a: Node, b: Node) -> Node:
-        """Simplify a and b."""
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
                 return y if x.value else x
         return a if a is b else self.plain("and", a, b)
 
     def _or(self, a: Node, b: Node) -> Node:
-        """Simplify a or b."""
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
                 return x if x.value else y
         return a if a is b else self.plain("or", a, b)
 
     def _real(self, a: Node) -> Node:
-        """Simplify the conversion to a real number."""
         return a if a.kind == REAL else self.plain("real", a, kind=REAL)
 
     def _integer(self, a: Node) -> Node:
-        """Simplify the conversion to an integer."""
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
     def hold(self, a: Node, op: str = "stop") -> Node:
@@ -417,7 +404,7 @@ class Graph:
         return result
 
 
-# Simplifications by operation, those methods of `Graph` above whose names begin with an underscore: `_add` for "add".
+# Simplifications by operation: the methods of `Graph` whose names begin with an underscore, `_add` for "add".
 SIMPLIFICATIONS: dict[str, Callable[..., Node]] = {
     name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")
 }
