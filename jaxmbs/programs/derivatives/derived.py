@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import compress
 from typing import NamedTuple
@@ -35,13 +35,11 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
             dependence = Dependence(old, program.dtype, active, forward=True, marking=marking)
             graph = Graph()
             args = _place_inputs([*program.inputs, *rates])
-            forward, copied = Forward(graph, dependence, marking=marking), CopiedRegion(old.root)
+            copied = _copied_root(old, map(View.of, args[: len(active)]))
+            forward = Forward(graph, dependence, marking=marking)
             forward.begin(copied)
-            given = iter(args[len(active) :])
-            for memory, own, on in zip(old.inputs, args, active, strict=False):
-                copied.memory[memory.buffer] = View.of(own)
-                if on:
-                    forward.memory[copied][memory.buffer] = View.of(next(given))
+            for memory, rate in zip(compress(old.inputs, active), args[len(active) :], strict=True):
+                forward.memory[copied][memory.buffer] = View.of(rate)
             forward.push(dependence.nodes(old.root), copied)
             values = [
                 _result_rate(forward, result, copied)
@@ -70,7 +68,8 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
             # A linear function has the same derivative everywhere.
             nothing = lambda x: View(nodes=[graph.zero] * x.size)
             views = [nothing(x) if on else View.of(next(given)) for x, on in zip(program.inputs, linear, strict=True)]
-            return _reverse_graph(program, program.marked, linear, marking, graph, args, views, list(given))
+            old = program.marked
+            return _reverse_graph(program, old, linear, marking, graph, args, _copied_root(old, views), list(given))
 
         program.derived[key] = _derived_program(program, trace, shapes, list(compress(program.inputs, linear)), key)
     return program.derived[key]
@@ -122,7 +121,7 @@ def _is_long(node: Node) -> bool:
 
 
 def _backward_program(
-    program: Program, active, saving: _StateKeeping | None = None, states: Sequence[Shape] = ()
+    program: Program, active: tuple[bool, ...], saving: _StateKeeping | None = None, states: Sequence[Shape] = ()
 ) -> Program:
     """Return the program (args, kept states, cotangents of the real outputs) ↦ cotangents of the active args."""
     shapes = [*program.inputs, *states, *_real_shapes(program.outputs)]
@@ -130,13 +129,13 @@ def _backward_program(
     def trace(marking: bool) -> TracedGraph:
         graph, args = Graph(), _place_inputs(shapes)
         count = len(program.inputs)
-        kept = args[count : count + len(states)]
-        views = list(map(View.of, args[:count]))
-        old, restore = program.marked, None
-        if saving is not None:
-            plan = saving.plan
-            old, restore = plan.old, lambda copied: plan.restore(copied, kept, graph)
-        return _reverse_graph(program, old, active, marking, graph, args, views, args[count + len(states) :], restore)
+        plan = None if saving is None else saving.plan
+        # The states belong to this graph; the program may have let go of it meanwhile.
+        old = program.marked if plan is None else plan.old
+        copied = _copied_root(old, map(View.of, args[:count]))
+        if plan is not None:
+            plan.restore(copied, args[count : count + len(states)], graph)
+        return _reverse_graph(program, old, active, marking, graph, args, copied, args[count + len(states) :])
 
     key = ("backward", active, saving is not None)
     return _derived_program(program, trace, shapes, list(compress(program.inputs, active)), key)
@@ -145,13 +144,12 @@ def _backward_program(
 def _reverse_graph(
     program: Program,
     old: TracedGraph,
-    active,
-    marking,
-    graph,
-    args,
-    views,
-    cotangents,
-    restore: Callable[[CopiedRegion], None] | None = None,
+    active: Sequence[bool],
+    marking: bool,
+    graph: Graph,
+    args: list[Memory],
+    copied: CopiedRegion,
+    cotangents: list[Memory],
 ) -> TracedGraph:
     """Build the graph of cotangents.
 
@@ -162,21 +160,15 @@ def _reverse_graph(
         marking: True if the new graph is to be differentiated as well.
         graph: the new graph, empty.
         args: all its inputs.
-        views: inputs of the old graph in the new one.
+        copied: copy of the outermost region of `old`, with its inputs and kept states.
         cotangents: those of the real outputs, in memory.
-        restore: puts kept states into the copied region.
 
     Returns:
         The new graph with its results.
     """
     dependence = Dependence(old, program.dtype, active, marking=marking)
     reverse = Reverse(graph, dependence, program.dtype, marking=marking)
-    copied = CopiedRegion(old.root)
     adjoints = Adjoints(graph, copied)
-    for memory, view in zip(old.inputs, views, strict=True):
-        copied.memory[memory.buffer] = view
-    if restore is not None:
-        restore(copied)
     given = iter(cotangents)
     for result, out in zip(old.results, program.outputs, strict=True):
         if out.dtype.kind == "f":
@@ -234,9 +226,7 @@ class _StateKeeping:
         program, plan = self.program, self.plan
         old = plan.old
         graph, args = Graph(), _place_inputs(program.inputs)
-        copy, copied = Copy(graph, plan.dependence.need, marking=marking), CopiedRegion(old.root)
-        for memory, own in zip(old.inputs, args, strict=True):
-            copied.memory[memory.buffer] = View.of(own)
+        copy, copied = Copy(graph, plan.dependence.need, marking=marking), _copied_root(old, map(View.of, args))
         kept: list = []
         for node, parts, groups, finals in plan.loops:
             loop = node.loop
@@ -297,10 +287,8 @@ def instantiate(program: Program, tracer, args: Sequence) -> list:
     """Copy the graph of a program into that of a tracer, with `args` as inputs, and return the results."""
     old = program.marked if tracer.marking else program.traced
     need = old.live(tracer.marking)
-    copy, copied = Copy(tracer.graph, need, marking=tracer.marking), CopiedRegion(old.root)
-    for memory, value in zip(old.inputs, args, strict=True):
-        view = View.of(value) if isinstance(value, Memory) else View(nodes=list(tracer.nodes(value).ravel()))
-        copied.memory[memory.buffer] = view
+    view = lambda x: View.of(x) if isinstance(x, Memory) else View(nodes=list(tracer.nodes(x).ravel()))
+    copy, copied = Copy(tracer.graph, need, marking=tracer.marking), _copied_root(old, map(view, args))
     pairs = zip(old.results, program.outputs, strict=True)
     return [_copy_result(copy, result, copied).reshape(out.shape) for result, out in pairs]
 
@@ -317,6 +305,14 @@ def _derived_program(program: Program, trace, inputs, outputs, key: tuple) -> Pr
 def _real_shapes(shapes: Sequence[Shape]) -> list[Shape]:
     """Return the shapes that have a floating-point dtype."""
     return [x for x in shapes if x.dtype.kind == "f"]
+
+
+def _copied_root(old: TracedGraph, views: Iterable[View]) -> CopiedRegion:
+    """Return an empty copy of the outermost region of a graph, with these views as the graph's inputs."""
+    copied = CopiedRegion(old.root)
+    for memory, view in zip(old.inputs, views, strict=True):
+        copied.memory[memory.buffer] = view
+    return copied
 
 
 def _place_inputs(shapes: Sequence[Shape]) -> list[Memory]:
