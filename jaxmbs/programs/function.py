@@ -7,6 +7,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import compress
 from typing import Any, Literal
 
 import jax
@@ -19,6 +20,7 @@ from jaxmbs.programs.runtime import jax_compat, tuning
 from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.primitive import run
 from jaxmbs.programs.tracing.program import Program, checked_program
+from jaxmbs.programs.tracing.trace import needed_equations
 
 # Number of different argument shapes for which a function keeps its program, or the reason why there is none; the
 # oldest go first.
@@ -42,8 +44,7 @@ class ProgramFunction:
     def __call__(self, *args, **kwargs):
         """Run the program for these arguments, traced on the first call with such shapes, and return f's result."""
         (program, constants, used, out_tree), leaves = self._find((args, kwargs))
-        needed = [x for x, is_used in zip(leaves, used, strict=True) if is_used]
-        return jax.tree.unflatten(out_tree, run(program, *constants, *needed))
+        return jax.tree.unflatten(out_tree, run(program, *constants, *compress(leaves, used)))
 
     def trace(self, *args, **kwargs) -> Program:
         """Return the program for arguments like these: print it, or look at its `operations`."""
@@ -86,9 +87,7 @@ class ProgramFunction:
             found = self._trace(key[0], leaves)
             # Values of an enclosing transformation must not outlive it.
             if not any(isinstance(c, jax.core.Tracer) for c in found[1]):
-                self._traces[key] = found
-                if len(self._traces) > MAX_KEPT_SHAPES:
-                    self._traces.popitem(last=False)
+                _keep(self._traces, key, found)
         return found, leaves
 
     @without_garbage_collection()
@@ -98,7 +97,6 @@ class ProgramFunction:
         out_tree = None
 
         def flat(*leaves):
-            """Return the leaves of f's result as arrays, and note its structure."""
             nonlocal out_tree
             args, kwargs = jax.tree.unflatten(tree, leaves)
             results, out_tree = jax.tree.flatten(self.f(*args, **kwargs))
@@ -112,10 +110,17 @@ class ProgramFunction:
             raise ProgramError(
                 f"{self.__name__}: shapes and branches must not depend on values; use jnp.where or lax.cond. ({error})"
             ) from error
-        closed, constants, used = _without_unused(*_constants_as_arguments(closed))
+        closed, constants, used = _needed_part(closed)
         program = checked_program(closed, self.limit, self.__name__)
         program.max_unoptimised_samples = tuning.UNOPTIMISED_SAMPLES[self.runs]
         return program, constants, used, out_tree
+
+
+def _keep(table: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    """Keep a value under its key, and at most `MAX_KEPT_SHAPES` values in the table."""
+    table[key] = value
+    if len(table) > MAX_KEPT_SHAPES:
+        table.popitem(last=False)
 
 
 def _arrays(leaves) -> list:
@@ -135,42 +140,32 @@ def _labels(tree) -> list[str]:
     return [jax.tree_util.keystr(path) or "the value" for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
 
 
-def _constants_as_arguments(closed):
-    """Make the values that a function closes over arguments, except NumPy arrays, which stay part of the program.
+def _needed_part(closed):
+    """Return the part of a closed jaxpr that its results depend on: a mechanism has many numbers that none needs.
 
-    Returns:
-        The closed jaxpr with them as first arguments, and these values.
-    """
-    keep = [isinstance(c, np.ndarray) or np.isscalar(c) for c in closed.consts]
-    jaxpr = closed.jaxpr
-    moved = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if not k]
-    stay = [v for v, k in zip(jaxpr.constvars, keep, strict=True) if k]
-    constants = [c for c, k in zip(closed.consts, keep, strict=True) if not k]
-    kept = [c for c, k in zip(closed.consts, keep, strict=True) if k]
-    return jax_compat.closed_jaxpr(jaxpr, consts=kept, constvars=stay, invars=[*moved, *jaxpr.invars]), constants
-
-
-def _without_unused(closed, constants):
-    """Remove the equations and inputs that no result depends on: a mechanism has many.
-
+    Values that the function closes over become arguments, except NumPy arrays, which stay part of the program.
     Equations stay whole, with what is inside them, because derivative rules belong to them.
 
     Returns:
-        The closed jaxpr, the constants that are left, and True for each other argument that is left.
+        The closed jaxpr with the needed values as first arguments, these values, and True for each argument of `closed`
+        that is left.
     """
     jaxpr = closed.jaxpr
-    needed = {v for v in jaxpr.outvars if not hasattr(v, "val")}
-    equations = []
-    for eqn in reversed(jaxpr.eqns):
-        if eqn.effects or not needed.isdisjoint(eqn.outvars):
-            equations.append(eqn)
-            needed.update(v for v in eqn.invars if not hasattr(v, "val"))
-    used = [v in needed for v in jaxpr.invars]
-    count = len(constants)
-    constants = [c for c, is_used in zip(constants, used, strict=False) if is_used]
-    invars = [v for v, is_used in zip(jaxpr.invars, used, strict=True) if is_used]
-    parts = {"consts": closed.consts, "constvars": jaxpr.constvars, "invars": invars, "eqns": equations[::-1]}
-    return jax_compat.closed_jaxpr(jaxpr, **parts), constants, used[count:]
+    equations = needed_equations(jaxpr)
+    atoms = [*jaxpr.outvars, *(x for eqn in equations for x in eqn.invars)]
+    needed = {x for x in atoms if not hasattr(x, "val")}
+    parts = {"consts": [], "constvars": [], "invars": [], "eqns": equations}
+    values = []
+    for var, value in zip(jaxpr.constvars, closed.consts, strict=True):
+        if isinstance(value, np.ndarray) or np.isscalar(value):
+            parts["consts"].append(value)
+            parts["constvars"].append(var)
+        elif var in needed:
+            parts["invars"].append(var)
+            values.append(value)
+    used = [var in needed for var in jaxpr.invars]
+    parts["invars"] += compress(jaxpr.invars, used)
+    return jax_compat.closed_jaxpr(jaxpr, **parts), values, used
 
 
 def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
@@ -258,9 +253,7 @@ class ProgramWithFallback:
                 return self.program(*args)
             except ProgramError as error:
                 refused = error
-                self._refused[key] = str(error)
-                if len(self._refused) > MAX_KEPT_SHAPES:
-                    self._refused.popitem(last=False)
+                _keep(self._refused, key, str(error))
         jax_compat.check_array_code(leaves, self._refused[key])
         with jax_compat.default_settings():
             result = self.f(*args)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.liveness import Liveness
-from jaxmbs.programs.graph.nodes import REAL, Buffer, Carried, Loop, Memory, Node, Region, array, reached_offsets
-from jaxmbs.programs.tracing.loops import close_loop, new_loop
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node, Region, array, reached_offsets
 from jaxmbs.programs.tracing.marks import MarkGroup, mark
 from jaxmbs.programs.tracing.trace import DeferredArray
 
@@ -89,7 +88,7 @@ class CopiedRegion:
         self.values: dict[int, Node] = {}
         self.memory: dict[Buffer, View] = {}
         self.finals: dict[tuple[Loop, int], Node] = {}
-        self.kept: dict[Loop, list] = {}
+        self.kept: dict[Loop, list[Any]] = {}
         self.marks: dict[MarkGroup, list[Node]] = {}
 
     def of(self, region: Region) -> CopiedRegion:
@@ -136,8 +135,8 @@ def _from_first_to_last(memory: Memory, flipped: bool) -> Memory:
     return memory.reorder(memory.offsets[::-1]) if flipped else memory
 
 
-def states_by_number(groups, states: Sequence[Memory], flipped: bool) -> dict[int, View]:
-    """Return an array for each carried value from the rows of groups of them."""
+def states_by_number(groups: Sequence[Sequence[int]], states: Sequence[Memory], flipped: bool) -> dict[int, View]:
+    """Return carried values by iteration from the rows of groups of them; `flipped`: the last row is first."""
     found = {}
     for group, memory in zip(groups, states, strict=True):
         rows = _from_first_to_last(memory, flipped)
@@ -152,7 +151,6 @@ class Copy:
         graph: the new graph.
         need: needed part of the old graph; decides which carried values and rows of a loop are copied.
         marking: True if the new graph is to be differentiated as well.
-        depth: number of open loops.
         on_loop: (node of a loop, copied region) ↦ True if it has copied the loop itself.
     """
 
@@ -162,10 +160,9 @@ class Copy:
         need: Liveness,
         *,
         marking: bool,
-        depth: int = 0,
         on_loop: Callable[[Node, CopiedRegion], bool] = lambda node, copied: False,
     ):
-        self.graph, self.need, self.marking, self.depth, self.on_loop = graph, need, marking, depth, on_loop
+        self.graph, self.need, self.marking, self.on_loop = graph, need, marking, on_loop
 
     def value(self, node: Node, copied: CopiedRegion) -> Node:
         """Return the copy of a node, made with all that it needs when first asked for."""
@@ -207,8 +204,8 @@ class Copy:
             return [node.loop.inits[k] for k in self.need.params(node.loop)]
         if node.op == "out":
             return () if (node.args[0].loop, node.number) in copied.finals else node.args
-        if node.op == "load" and node.args and node.address.buffer in copied.of(node.args[0].region).memory:
-            return node.args[1:] if node.args[0].op in ("loop", "stack") else node.args
+        if node.op == "load" and node.filler and node.address.buffer in copied.of(node.filler.region).memory:
+            return node.args[1:]
         return node.args
 
     def _copy_node(self, node: Node, copied: CopiedRegion) -> Node:
@@ -233,15 +230,14 @@ class Copy:
             return self._copy_mark(node, copied, get)
         return graph.make(op, *map(get, node.args), kind=node.kind)
 
-    def _copy_load(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
+    def _copy_load(self, node: Node, copied: CopiedRegion, get: Callable[[Node], Node]) -> Node:
         """Return the copy of a "load" node; `get` returns the copy of an argument."""
         buffer, offset, stride = node.address
-        after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
-        view = copied.of(after.region if after is not None else root_of(copied)).memory[buffer]
-        index = node.args[-1] if len(node.args) > (after is not None) else None
+        view = copied.of(node.filler.region if node.filler else root_of(copied)).memory[buffer]
+        index = node.moving_index
         return view.at(self.graph, offset) if index is None else view.at_index(self.graph, offset, stride, get(index))
 
-    def _copy_mark(self, node: Node, copied: CopiedRegion, get: Callable) -> Node:
+    def _copy_mark(self, node: Node, copied: CopiedRegion, get: Callable[[Node], Node]) -> Node:
         """Return the copy of a "mark" node, after copying all marks of its group."""
         group, k = node.member
         if not self.marking:
@@ -253,14 +249,13 @@ class Copy:
             pairs = zip(values, group.values, strict=True)
             flat = [pair for new, old in pairs for pair in zip(new.ravel(), old.ravel(), strict=True)]
             copied.marks[group] = [new for new, old in flat if old.kind == REAL]
-        return copied.marks[group][k]
+        return copied.marks[group][int(k)]
 
-    def factors(self, value: DeferredArray, get: Callable) -> DeferredArray:
-        """Return the copy of a matrix with its factors."""
+    def factors(self, value: DeferredArray, get: Callable[[Node], Node]) -> DeferredArray:
+        """Return the copy of a matrix that is known by its factors; `get` returns the copy of a node."""
         known = value.factors.copy_into(self.graph, get)
 
-        def entries():
-            """Refuse to compute the entries of the matrix that the factors stand for."""
+        def entries() -> np.ndarray:
             raise AssertionError("factors are used for solving only")
 
         return DeferredArray(entries, known)
@@ -300,66 +295,41 @@ class Copy:
         Returns:
             Final values, and the rows.
         """
-        new = self.open_loop(length, reverse=loop.reverse and rows)
+        graph = self.graph
+        new = graph.open_loop(length, reverse=loop.reverse and rows)
         inner = CopiedRegion(loop.body, copied)
         inner.values[loop.index.serial] = number(new.index)
         carried = sorted(inits)
         for k in carried:
-            inner.values[loop.params[k].serial] = self.parameter(new, inits[k])
+            inner.values[loop.params[k].serial] = graph.carry(new, inits[k])
         if loop.condition is not None:
-            self.condition(loop, new, copied, carried)
+            self.copy_condition(loop, new, copied, carried)
         written = self.need.rows(loop) if rows else []
-        buffers: list[tuple[Buffer, list[Node]]] = []
-        for buffer, row in written:
-            made = self.values(row, inner)
-            buffers.append((Buffer(None, buffer.kind, length, buffer.width), made))
+        for _, row in written:
+            new.write_row(self.values(row, inner))
         new.results = [self.value(loop.results[k], inner) for k in carried]
         for group in states:
-            row = [new.params[carried.index(k)] for k in group]
-            buffers.append((Buffer(None, row[0].kind, length, len(row)), row))
+            new.write_row([new.params[carried.index(k)] for k in group])
         for x in self.values(known, inner):
-            buffers.append((Buffer(None, x.kind, length, 1), [x]))
-        new.rows = buffers
-        node = self.close_loop(new)
-        memory = [Memory(b, np.arange(length * b.width).reshape(length, b.width), node) for b, _ in buffers]
+            new.write_row([x])
+        node = graph.close_loop(new)
+        memory = [buffer.whole(node) for buffer, _ in new.rows]
         first, last = len(written), len(written) + len(states)
         return CopiedIterations(
-            {k: self.final(node, j) for j, k in enumerate(carried)},
+            {k: graph.final(node, j) for j, k in enumerate(carried)},
             {b: m for (b, _), m in zip(written, memory, strict=False)},
             memory[first:last],
             {x.serial: m for x, m in zip(known, memory[last:], strict=True)},
             new.reverse,
         )
 
-    def open_loop(self, length: int, reverse: bool = False) -> Loop:
-        """Return an empty loop of the new graph, one deeper than the loops that are open."""
-        self.depth += 1
-        return new_loop(self.graph, self.depth, length, reverse)
-
-    def parameter(self, loop: Loop, init: Node) -> Node:
-        """Add a carried value to an open loop, and return it as the body sees it."""
-        node = self.graph.parameter(init.kind, loop.body, Carried(loop, len(loop.params)))
-        loop.params.append(node)
-        loop.inits.append(init)
-        return node
-
-    def close_loop(self, loop: Loop) -> Node:
-        """Close a loop, and return its node."""
-        self.depth -= 1
-        return close_loop(self.graph, loop)
-
-    def final(self, node: Node, k: int) -> Node:
-        """Return the final value of carried value k of a loop of the new graph, whose node is `node`."""
-        return self.graph.unique("out", (node,), node.loop.params[k].kind, k)
-
-    def condition(self, loop: Loop, new: Loop, copied: CopiedRegion, carried: Sequence[int]) -> None:
+    def copy_condition(self, loop: Loop, new: Loop, copied: CopiedRegion, carried: Sequence[int]) -> None:
         """Copy the condition of a loop to `new`, whose first carried values are those with the numbers `carried`."""
         assert loop.condition is not None
         assert loop.condition_region is not None
-        new.condition_region, new.line = Region(self.depth), loop.line
+        self.graph.open_condition(new)
+        new.line = loop.line
         inner = CopiedRegion(loop.condition_region, copied)
-        for p in new.params:
-            new.condition_params.append(self.graph.parameter(p.kind, new.condition_region, p.origin))
         for k, p in zip(carried, new.condition_params, strict=False):
             inner.values[loop.condition_params[k].serial] = p
         new.condition = self.value(loop.condition, inner)

@@ -7,9 +7,11 @@ states that were kept or are computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.derivatives import segments
 from jaxmbs.programs.derivatives.copying import CopiedRegion, Copy, View, from_table
@@ -22,28 +24,41 @@ from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.marks import MarkGroup
 from jaxmbs.programs.tracing.trace import DeferredArray, Tracer
 
+# Cotangents of a buffer that the iterations of a loop add: (buffer, offset by iteration, cotangent).
+_Row = tuple[Buffer, np.ndarray, Node]
+# Cotangents by the key under which `Adjoints` accumulates them.
+_Sums = dict[Any, Node]
+
 
 class Adjoints:
-    """Accumulated cotangents of a graph.
+    """Accumulated cotangents of the nodes of a region and of those around it.
 
     Attributes:
+        copied: the copy of the region in the graph of the cotangents.
+        loop: the loop whose body the region is, None outside loops.
+        rows: cotangents that each iteration of `loop` adds to arrays outside: (buffer, offset by iteration, cotangent).
         values: cotangents of nodes by serial number.
         elements: cotangents of scalars in memory by (buffer, offset).
         finals: cotangents of final values by (loop, number of the carried value).
         memory: cotangents of parts of arrays in memory by buffer, as pairs (offsets there, array of cotangents).
     """
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, copied: CopiedRegion, loop: Loop | None = None):
+        self.graph, self.copied, self.loop = graph, copied, loop
+        self.rows: list[_Row] = []
         self.values: dict[int, Node] = {}
         self.elements: dict[tuple[Buffer, int], Node] = {}
         self.finals: dict[tuple[Loop, int], Node] = {}
         self.memory: dict[Buffer, list[tuple[np.ndarray, Memory]]] = {}
 
-    def add(self, cotangents: dict, key, term: Node) -> None:
-        """Add a term to the cotangent under a key of one of the dictionaries."""
+    def add(self, cotangents: _Sums, key: Any, term: Node) -> None:
+        """Add `term` to cotangents[key], which may be new; `cotangents` is one of the dictionaries of nodes here."""
         if term is not self.graph.zero:
             cotangents[key] = self.graph.add(cotangents[key], term) if key in cotangents else term
+
+    def add_memory(self, buffer: Buffer, offsets: np.ndarray, memory: Memory) -> None:
+        """Add an array in memory to the cotangents at these offsets of a buffer."""
+        self.memory.setdefault(buffer, []).append((offsets.ravel(), memory))
 
     def take(self, buffer: Buffer) -> dict[int, Node]:
         """Remove and return the cotangents of an array in memory, by offset."""
@@ -56,42 +71,42 @@ class Adjoints:
                 self.add(found, offset, view.at(self.graph, k))
         return found
 
+    def sum_over_iterations(self, new: Loop, outside: Adjoints) -> Callable[[Node], None]:
+        """Turn cotangents of values outside the loop `new`, those of one iteration, into sums that the loop carries.
 
-class EnclosingLoop(NamedTuple):
-    """The loop whose body is differentiated.
+        Returns:
+            A function that adds these sums to the cotangents `outside`, to call with the node of the closed loop.
+        """
+        graph = self.graph
+        for key in list(self.memory):
+            for offsets, memory in self.memory.pop(key):
+                view = View.of(memory)
+                for k, offset in enumerate(offsets.tolist()):
+                    self.add(self.elements, (key, offset), view.at(graph, k))
+        sums: list[tuple[_Sums, Any, int]] = []
+        pairs: list[tuple[_Sums, _Sums]] = [(self.values, outside.values), (self.elements, outside.elements)]
+        for own, others in pairs:
+            for key, term in own.items():
+                p = graph.carry(new, others.pop(key, graph.zero))
+                new.results.append(graph.add(p, term))
+                sums.append((others, key, len(new.params) - 1))
 
-    Attributes:
-        loop: the loop.
-        rows: contributions of each iteration to arrays outside: (buffer, offset for each iteration, cotangent).
-    """
+        def add_sums(node: Node) -> None:
+            for others, key, k in sums:
+                outside.add(others, key, graph.final(node, k))
 
-    loop: Loop
-    rows: list[tuple[Buffer, np.ndarray, Node]]
-
-
-class RowContributions(NamedTuple):
-    """Cotangents that the iterations of a loop add to an array in memory.
-
-    Attributes:
-        buffer: the array.
-        offsets: places in it (iterations, columns).
-        memory: the cotangents.
-    """
-
-    buffer: Buffer
-    offsets: np.ndarray
-    memory: Memory
+        return add_sums
 
 
 class Reverse:
     """Reverse mode: builds a new graph with a copy of the forward nodes it needs and the cotangents."""
 
-    def __init__(self, graph: Graph, dependence: Dependence, dtype, *, marking: bool):
-        self.copy = Copy(graph, dependence.need, marking=marking, on_loop=self._keeps)
+    def __init__(self, graph: Graph, dependence: Dependence, dtype: DTypeLike, *, marking: bool):
+        self.copy = Copy(graph, dependence.need, marking=marking, on_loop=self._copy_keeping_states)
         self.graph, self.dependence, self.dtype = graph, dependence, np.dtype(dtype)
 
-    def _keeps(self, node: Node, copied: CopiedRegion) -> bool:
-        """Copy a loop that is differentiated, with the states that reverse mode needs, and return True; else False."""
+    def _copy_keeping_states(self, node: Node, copied: CopiedRegion) -> bool:
+        """Copy a loop that is differentiated, keep its states, and return True; return False for others."""
         loop = node.loop
         if node.serial not in self.dependence.useful or loop in copied.kept:
             return False
@@ -111,21 +126,19 @@ class Reverse:
     def seed(self, result: np.ndarray | Memory, cotangents: Memory, adjoints: Adjoints) -> None:
         """Add the cotangents of a result to `adjoints`, before the graph is gone through backwards."""
         if isinstance(result, Memory):
-            adjoints.memory.setdefault(result.buffer, []).append((result.offsets.ravel(), cotangents))
+            adjoints.add_memory(result.buffer, result.offsets, cotangents)
             return
         view = View.of(cotangents)
         for k, node in enumerate(result.ravel()):
             if self.dependence.carries(node):
                 self.give(node, node, view.at(self.graph, k), adjoints)
 
-    def pull(
-        self, nodes: Sequence[Node], copied: CopiedRegion, adjoints: Adjoints, enclosing: EnclosingLoop | None
-    ) -> None:
-        """Add the cotangents of the arguments of some nodes of a region, given in the order in which they were made."""
+    def pull(self, nodes: Sequence[Node], adjoints: Adjoints) -> None:
+        """Add to `adjoints` the cotangents of the arguments of some nodes, which are in the order of making."""
         done: set[MarkGroup] = set()
         for node in reversed(nodes):
             if node.op == "loop":
-                self._pull_loop(node, copied, adjoints)
+                self._pull_loop(node, adjoints)
             elif node.op == "stack":
                 for k, term in adjoints.take(node.buffer).items():
                     self.give(node, node.args[k], term, adjoints)
@@ -133,22 +146,23 @@ class Reverse:
                 group = node.member.group
                 if group not in done:
                     done.add(group)
-                    self._pull_group(group, copied, adjoints, enclosing)
+                    self._pull_group(group, adjoints)
             elif node.op != "param" and node.serial in adjoints.values:
-                self._pull_node(node, adjoints.values.pop(node.serial), copied, adjoints, enclosing)
+                self._pull_node(node, adjoints.values.pop(node.serial), adjoints)
 
     def give(self, node: Node, argument: Node, term: Node, adjoints: Adjoints) -> None:
         """Add a term to the cotangent of an argument of a node, unless no derivative goes on to that argument."""
         if self.dependence.follows(node, argument):
             adjoints.add(adjoints.values, argument.serial, term)
 
-    def _pull_node(self, node: Node, ct: Node, copied, adjoints: Adjoints, enclosing) -> None:
+    def _pull_node(self, node: Node, ct: Node, adjoints: Adjoints) -> None:
         """Add the cotangents of the arguments of a node with cotangent `ct`."""
         graph, op, args = self.graph, node.op, node.args
+        value = lambda x: self.copy.value(x, adjoints.copied)
         give = lambda x, term: self.give(node, x, term, adjoints)
-        if op == "add":
-            give(args[0], ct)
-            give(args[1], ct)
+        if op in ("add", "mark") or op in HANDED_ON:
+            for x in args:
+                give(x, ct)
         elif op == "sub":
             give(args[0], ct)
             give(args[1], graph.make("neg", ct))
@@ -157,63 +171,60 @@ class Reverse:
         elif op == "mul":
             for x, other in (args, args[::-1]):
                 if self.dependence.follows(node, x):
-                    give(x, graph.mul(ct, self.copy.value(other, copied)))
+                    give(x, graph.mul(ct, value(other)))
         elif op == "select":
-            which = self.copy.value(args[0], copied)
+            which = value(args[0])
             give(args[1], graph.select(which, ct, graph.zero))
             give(args[2], graph.select(which, graph.zero, ct))
-        elif op == "mark" or op in HANDED_ON:
-            give(args[0], ct)
         elif op == "out":
             adjoints.add(adjoints.finals, (args[0].loop, node.number), ct)
         elif op == "load":
-            self._pull_load(node, ct, copied, adjoints, enclosing)
+            self._pull_load(node, ct, adjoints)
         else:
             for x, slope in self.dependence.slopes[node.serial]:
-                give(x, graph.mul(ct, self.copy.value(slope, copied)))
+                give(x, graph.mul(ct, value(slope)))
 
-    def _pull_load(self, node: Node, ct: Node, copied, adjoints: Adjoints, enclosing: EnclosingLoop | None) -> None:
+    def _pull_load(self, node: Node, ct: Node, adjoints: Adjoints) -> None:
         """Add the cotangent of a scalar that was loaded to that of the memory."""
         graph = self.graph
         buffer, offset, stride = node.address
-        in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
         add = lambda offset, term: adjoints.add(adjoints.elements, (buffer, offset), term)
-        if len(node.args) == in_memory or not stride:
+        index = node.moving_index
+        if index is None or not stride:
             add(offset, ct)
             return
-        index = node.args[-1]
-        iterations = None if enclosing is None else _index_by_iteration(index, enclosing.loop)
-        if enclosing is not None and iterations is not None and len(set(iterations.tolist())) == len(iterations):
-            enclosing.rows.append((buffer, offset + stride * iterations, ct))
+        iterations = None if adjoints.loop is None else _index_by_iteration(index, adjoints.loop)
+        if iterations is not None and len(set(iterations.tolist())) == len(iterations):
+            adjoints.rows.append((buffer, offset + stride * iterations, ct))
             return
-        now = self.copy.value(index, copied)
+        now = self.copy.value(index, adjoints.copied)
         possible = range(len(reached_offsets(buffer.length * buffer.width, offset, stride)))
         for k in possible if iterations is None else sorted(set(iterations.tolist())):
             here = graph.make("eq", now, graph.constant(int(k)))
             add(offset + stride * int(k), graph.select(here, ct, graph.zero))
 
-    def _pull_group(self, group: MarkGroup, copied, adjoints: Adjoints, enclosing) -> None:
+    def _pull_group(self, group: MarkGroup, adjoints: Adjoints) -> None:
         """Add the cotangents of the inputs of a group, by its rule."""
         cts = [adjoints.values.pop(mark.serial, self.graph.zero) for mark in group.marks]
         if all(ct is self.graph.zero for ct in cts):
             return
         if self.dependence.is_direct(group):
-            self._pull_directly(group, cts, copied, adjoints)
+            self._pull_directly(group, cts, adjoints)
             return
-        rates, results = self.dependence.linear(group)
+        rates, results = self.dependence.rates_of(group)
         for result, ct in zip(results, cts, strict=True):
             self.give(result, result, ct, adjoints)
-        self.pull(self.dependence.own(group), copied, adjoints, enclosing)
+        self.pull(self.dependence.rule_nodes(group), adjoints)
         for value in rates:
             for x in value.ravel() if value is not None else ():
                 if x.serial in adjoints.values:
                     self.give(group.marks[0], x.origin, adjoints.values.pop(x.serial), adjoints)
 
-    def _pull_directly(self, group: MarkGroup, cts, copied, adjoints: Adjoints) -> None:
-        """Add the cotangents of the inputs of a group whose rule gives them itself."""
-        graph, mask = self.graph, self.dependence.masks[group]
+    def _pull_directly(self, group: MarkGroup, cts: list[Node], adjoints: Adjoints) -> None:
+        """Add the cotangents of the inputs of a group from `cts`, those of its marks, by a direct rule."""
+        graph, mask, copied = self.graph, self.dependence.masks[group], adjoints.copied
         linear = group.rule.is_linear(mask)
-        inputs: list = []
+        inputs: list[Any] = []
         for on, value in zip(mask, group.inputs, strict=True):
             if isinstance(value, DeferredArray):
                 inputs.append(self.copy.factors(value, lambda x: self.copy.value(x, copied)))
@@ -224,22 +235,21 @@ class Reverse:
         for value in group.values:
             if value.size and value.ravel()[0].kind == REAL:
                 given.append(array([cts.pop(0) for _ in range(value.size)], value.shape))
-        tracer = Tracer(self.graph, self.dtype, self.copy.marking)
-        tracer.depth = self.copy.depth
+        tracer = Tracer(graph, self.dtype, self.copy.marking)
         found = group.rule.cotangents(tracer, inputs, mask, given)
-        for value, terms in zip((x for on, x in zip(mask, group.inputs, strict=True) if on), found, strict=True):
+        for value, terms in zip(compress(group.inputs, mask), found, strict=True):
             for x, term in zip(value.ravel(), tracer.nodes(terms).ravel(), strict=True):
                 self.give(group.marks[0], x, term, adjoints)
 
     def _worth_keeping(self, loop: Loop, iterations: int) -> list[Node]:
-        """Return the costly nodes of a loop's body whose values are kept from the forward run for reverse mode."""
+        """Return the costly nodes of a loop's body whose values are kept if it has this many iterations."""
         if iterations > tuning.MAX_ITERATIONS_KEEPING_COSTLY:
             return []
         return [x for x in self.copy.need.nodes(loop.body) if x.op in COSTLY and not x.uniform]
 
-    def _pull_loop(self, node: Node, copied: CopiedRegion, adjoints: Adjoints) -> None:
+    def _pull_loop(self, node: Node, adjoints: Adjoints) -> None:
         """Add the cotangents of all values that a loop depends on, by a loop that goes through it backwards."""
-        graph, loop = self.graph, node.loop
+        graph, loop, copied = self.graph, node.loop, adjoints.copied
         carried = sorted(k for k in self.dependence.carried.get(loop, ()) if self.dependence.carries(loop.params[k]))
         cts = {k: adjoints.finals.pop((loop, k), graph.zero) for k in carried}
         sources = _RowCotangents(graph, loop, adjoints, self.dependence.carries)
@@ -248,59 +258,61 @@ class Reverse:
         if loop not in copied.kept:
             self.copy.value(node, copied)
         for kept in reversed(copied.kept[loop]):
-            cts = self._back_through(kept, loop, copied, adjoints, cts, sources)
+            cts = self._back_through(kept, adjoints, cts, sources)
         for k in carried:
             self.give(loop.params[k], loop.inits[k], cts[k], adjoints)
 
-    def _back_through(self, kept: segments.KeptStates, loop: Loop, copied, adjoints, cts, sources) -> dict[int, Node]:
-        """Return the cotangents of carried values before some segments of a loop from `cts`, those after them."""
-        graph = self.graph
+    def _back_through(
+        self, kept: segments.KeptStates, adjoints: Adjoints, cts: dict[int, Node], sources: _RowCotangents
+    ) -> dict[int, Node]:
+        """Return the cotangents of carried values before some segments, from those after them and those of rows."""
+        graph, loop = self.graph, sources.loop
         first, count, size = part = kept.part
         if size == 1:
             number = lambda k: graph.add(graph.constant(first), k)
-            back = _ReverseIterations(self, loop, copied, count, number, kept.states, kept.known)
+            back = _ReverseIterations(self, loop, count, number, kept.states, kept.known)
             cts, spread = back.run(cts, sources, adjoints)
             for buffer, offsets, memory in spread:
-                here = offsets[first : first + count]
-                adjoints.memory.setdefault(buffer, []).append((here.ravel(), memory))
+                adjoints.add_memory(buffer, offsets[first : first + count], memory)
             return cts
-        outer = self.copy.open_loop(count, reverse=True)
+        outer = graph.open_loop(count, reverse=True)
         segment = graph.sub(graph.constant(count - 1), outer.index)
         states = {k: view.at_index(graph, 0, 1, segment, count) for k, view in kept.states.items()}
         known = self._worth_keeping(loop, size)
         number = segments.iteration_number(graph, part, segment)
         groups = [[k] for k in states]
-        again = self.copy.iterations(loop, copied, states, size, number, rows=False, states=groups, known=known)
-        back = _ReverseIterations(self, loop, copied, size, number, *again.views(groups))
-        inside = Adjoints(graph)
-        begin = {k: self.copy.parameter(outer, ct) for k, ct in cts.items()}
+        again = self.copy.iterations(
+            loop, adjoints.copied, states, size, number, rows=False, states=groups, known=known
+        )
+        back = _ReverseIterations(self, loop, size, number, *again.views(groups))
+        inside = Adjoints(graph, adjoints.copied)
+        begin = {k: graph.carry(outer, ct) for k, ct in cts.items()}
         results, spread = back.run(begin, sources, inside)
         outer.results = [results[k] for k in begin]
-        collected = _collect(self, outer, inside, adjoints)
+        add_sums = inside.sum_over_iterations(outer, adjoints)
         for _, _, memory in spread:
             nodes = [View.of(memory).at(graph, k) for k in range(memory.offsets.size)]
-            outer.rows.append((Buffer(None, REAL, count, len(nodes)), nodes))
-        node = self.copy.close_loop(outer)
-        collected(node)
+            outer.write_row(nodes)
+        node = graph.close_loop(outer)
+        add_sums(node)
         for (buffer, offsets, _), (rows, _) in zip(spread, outer.rows, strict=True):
             # The loop is reversed: its rows lie in the order of the segments.
-            memory = Memory(rows, np.arange(count * rows.width), node)
-            adjoints.memory.setdefault(buffer, []).append((offsets[first : first + count * size].ravel(), memory))
-        return {k: self.copy.final(node, j) for j, k in enumerate(begin)}
+            adjoints.add_memory(buffer, offsets[first : first + count * size], rows.whole(node))
+        return {k: graph.final(node, j) for j, k in enumerate(begin)}
 
 
 class _ReverseIterations(NamedTuple):
     """Some iterations of a loop, from the last to the first.
 
     Attributes:
-        states: carried values by iteration.
-        known: values of nodes by iteration.
-        number: (iteration) ↦ that of the whole loop.
+        length: number of these iterations.
+        number: (number among these iterations) ↦ number in the whole loop, as nodes.
+        states: carried values by iteration, by their numbers.
+        known: values of nodes by iteration, by serial number.
     """
 
     reverse: Reverse
     loop: Loop
-    copied: CopiedRegion
     length: int
     number: Callable[[Node], Node]
     states: dict[int, View]
@@ -308,45 +320,46 @@ class _ReverseIterations(NamedTuple):
 
     def run(
         self, cts: dict[int, Node], sources: _RowCotangents, adjoints: Adjoints
-    ) -> tuple[dict[int, Node], list[RowContributions]]:
-        """Return the cotangents of the carried values before these iterations from those after them, and those of rows."""
+    ) -> tuple[dict[int, Node], list[tuple[Buffer, np.ndarray, Memory]]]:
+        """Go through the iterations, with the cotangents `cts` of the carried values after them.
+
+        Returns:
+            The cotangents of the carried values before them; and what they add to arrays outside, as (buffer, offsets
+            by iteration and column, cotangents).
+        """
         reverse, loop, graph = self.reverse, self.loop, self.reverse.graph
-        new = reverse.copy.open_loop(self.length, reverse=True)
+        new = graph.open_loop(self.length, reverse=True)
         here = graph.sub(graph.constant(self.length - 1), new.index)
         number = self.number(here)
-        inner = CopiedRegion(loop.body, self.copied)
+        inner = CopiedRegion(loop.body, adjoints.copied)
         inner.values[loop.index.serial] = number
         for k, view in self.states.items():
             inner.values[loop.params[k].serial] = view.at_index(graph, 0, 1, here, self.length)
         for serial, view in self.known.items():
             inner.values[serial] = view.at_index(graph, 0, 1, here, self.length)
-        own = Adjoints(graph)
-        params = {k: reverse.copy.parameter(new, ct) for k, ct in cts.items()}
+        own = Adjoints(graph, inner, loop)
+        params = {k: graph.carry(new, ct) for k, ct in cts.items()}
         for k, p in params.items():
             reverse.give(loop.params[k], loop.results[k], p, own)
         for node, ct in sources.at(number):
             reverse.give(node, node, ct, own)
-        enclosing = EnclosingLoop(loop, [])
-        reverse.pull(reverse.dependence.nodes(loop.body), inner, own, enclosing)
+        reverse.pull(reverse.dependence.nodes(loop.body), own)
         new.results = [own.values.pop(loop.params[k].serial, graph.zero) for k in params]
-        collected = _collect(reverse, new, own, adjoints)
+        add_sums = own.sum_over_iterations(new, adjoints)
         spread = []
-        for rows in _disjoint(enclosing.rows):
+        for rows in _disjoint(own.rows):
             rows.sort(key=lambda row: row[1][0])
-            new.rows.append((Buffer(None, REAL, self.length, len(rows)), [ct for _, _, ct in rows]))
+            new.write_row([ct for _, _, ct in rows])
             spread.append((rows[0][0], np.stack([offsets for _, offsets, _ in rows], axis=1)))
-        node = reverse.copy.close_loop(new)
-        collected(node)
-        laid = [
-            RowContributions(buffer, offsets, Memory(own_rows, np.arange(offsets.shape[1] * self.length), node))
-            for (buffer, offsets), (own_rows, _) in zip(spread, new.rows, strict=True)
-        ]
-        return {k: reverse.copy.final(node, j) for j, k in enumerate(params)}, laid
+        node = graph.close_loop(new)
+        add_sums(node)
+        laid = [(*places, rows.whole(node)) for places, (rows, _) in zip(spread, new.rows, strict=True)]
+        return {k: graph.final(node, j) for j, k in enumerate(params)}, laid
 
 
-def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
-    """Group rows of one buffer such that no two of a group add to the same offset."""
-    groups: list[tuple[Buffer, set[int], list]] = []
+def _disjoint(rows: list[_Row]) -> list[list[_Row]]:
+    """Group rows (buffer, offset by iteration, cotangent) so that a group adds once to each place of a buffer."""
+    groups: list[tuple[Buffer, set[int], list[_Row]]] = []
     for row in rows:
         offsets = set(row[1].tolist())
         for key, taken, group in groups:
@@ -357,34 +370,6 @@ def _disjoint(rows: list[tuple[Buffer, np.ndarray, Node]]) -> list[list]:
         else:
             groups.append((row[0], offsets, [row]))
     return [group for _, _, group in groups]
-
-
-def _collect(reverse: Reverse, new: Loop, own: Adjoints, adjoints: Adjoints) -> Callable[[Node], None]:
-    """Turn the cotangents that one iteration adds to values outside the loop into sums that the loop carries.
-
-    Returns:
-        A function that adds these sums to `adjoints`, to call with the node of the closed loop.
-    """
-    graph = reverse.graph
-    for key in list(own.memory):
-        for offsets, memory in own.memory.pop(key):
-            view = View.of(memory)
-            for k, offset in enumerate(offsets.tolist()):
-                own.add(own.elements, (key, offset), view.at(graph, k))
-    sums: list[tuple[dict, Any, int]] = []
-    both: list[tuple[dict, dict]] = [(own.values, adjoints.values), (own.elements, adjoints.elements)]
-    for inside, outside in both:
-        for key, term in inside.items():
-            p = reverse.copy.parameter(new, outside.pop(key, graph.zero))
-            new.results.append(graph.add(p, term))
-            sums.append((outside, key, len(new.params) - 1))
-
-    def collected(node: Node) -> None:
-        """Add the loop's sums to the cotangents of the values outside; `node` is that of the closed loop."""
-        for outside, key, k in sums:
-            adjoints.add(outside, key, reverse.copy.final(node, k))
-
-    return collected
 
 
 class _RowCotangents:
@@ -405,28 +390,22 @@ class _RowCotangents:
             for offsets, memory in adjoints.memory.pop(buffer, ()):
                 full = np.full(size, -1)
                 full[offsets] = np.arange(len(offsets))
-                parts.append((memory, self._from_first_to_last(full.reshape(-1, width))))
+                by_row = full.reshape(-1, width)
+                parts.append((memory, by_row[::-1] if loop.reverse else by_row))
             for c, node in enumerate(row):
                 if not carries(node):
                     continue
-                scalars = {self._iteration_of(k // width): x for k, x in elements.items() if k % width == c}
+                iteration = lambda row: loop.length - 1 - row if loop.reverse else row
+                scalars = {iteration(k // width): x for k, x in elements.items() if k % width == c}
                 mine = [(memory, full[:, c]) for memory, full in parts if (full[:, c] >= 0).any()]
                 if scalars or mine:
                     self.columns.append((node, mine, scalars))
-
-    def _from_first_to_last(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows in the order of the iterations, also if the loop writes them from last to first."""
-        return rows[::-1] if self.loop.reverse else rows
-
-    def _iteration_of(self, row: int) -> int:
-        """Return the number of the iteration that writes a row."""
-        return self.loop.length - 1 - row if self.loop.reverse else row
 
     def at(self, number: Node) -> list[tuple[Node, Node]]:
         """Return pairs (node of a row, its cotangent) for the iteration `number`."""
         return [(node, self._sum(parts, scalars, number)) for node, parts, scalars in self.columns]
 
-    def _sum(self, parts, scalars: dict[int, Node], number: Node) -> Node:
+    def _sum(self, parts: list[tuple[Memory, np.ndarray]], scalars: dict[int, Node], number: Node) -> Node:
         """Return the cotangent of one node of a row in the iteration `number`, the sum of its parts."""
         graph, total = self.graph, self.graph.zero
         some: dict[int, Node] = dict(scalars)
@@ -450,7 +429,7 @@ class _RowCotangents:
 
 
 # NumPy functions of the operations by which `_index_by_iteration` computes indices for all iterations at once.
-INDEX_OPERATIONS: dict[str, Callable] = {
+INDEX_OPERATIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum, "neg": np.negative,
     "idiv": lambda a, b: np.trunc(a / b).astype(int), "irem": np.fmod,
 }  # fmt: skip

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any
+
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.derivatives.slopes import DIRECT, HANDED_ON, STEADY, carriers, partials
 from jaxmbs.programs.graph.liveness import Liveness
-from jaxmbs.programs.graph.nodes import REAL, Carried, Loop, Memory, Node, Region, array, reached_offsets
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Carried, Loop, Memory, Node, Region, array, reached_offsets
 from jaxmbs.programs.tracing.marks import MarkGroup, nodes_of
 from jaxmbs.programs.tracing.program import TracedGraph
 from jaxmbs.programs.tracing.trace import Tracer
@@ -29,7 +32,7 @@ class Dependence:
     def __init__(
         self,
         traced: TracedGraph,
-        dtype,
+        dtype: DTypeLike,
         active_inputs: Sequence[bool],
         *,
         with_values: bool = False,
@@ -67,27 +70,28 @@ class Dependence:
         """Return the active nodes that count for a node: those of rules for nodes of a rule."""
         return self.inside if node.serial in self.inside else self.active
 
-    def linear(self, group: MarkGroup) -> tuple[list, list[Node]]:
-        """Return the rates of a group's inputs, arrays of parameters or None, and the rates of its marks."""
-        return group.linear[self.masks[group]][:2]
+    def rates_of(self, group: MarkGroup) -> tuple[list[Any], list[Node]]:
+        """Return the rates of a group's inputs, arrays of parameters or None, and those of its marks."""
+        rates, results, _ = group.linear[self.masks[group]]
+        return rates, results
 
     def nodes(self, region: Region) -> list[Node]:
         """Return the carrying nodes of a region, except those of rules, in the order in which they were made."""
         return [x for x in region.nodes if x.serial in self.useful and x.serial not in self.owner]
 
-    def own(self, group: MarkGroup) -> list[Node]:
+    def rule_nodes(self, group: MarkGroup) -> list[Node]:
         """Return the carrying nodes that the rule of a group made."""
         log = group.linear[self.masks[group]][2]
         return [x for x in log if self.owner.get(x.serial) is group and x.serial in self.useful]
 
-    def _activate(self, nodes, live: Liveness | None, found: set[int]) -> None:
+    def _activate(self, nodes: Iterable[Node], live: Liveness | None, found: set[int]) -> None:
         """Add to `found` those of the nodes that change with the nodes in `found`."""
         for node in nodes:
             # A loop is visited again, because an iteration of a loop around it may have activated more of it.
             if (node.serial not in found or node.op == "loop") and self._is_active(node, live, found):
                 found.add(node.serial)
 
-    def _is_active(self, node: Node, live, found: set[int]) -> bool:
+    def _is_active(self, node: Node, live: Liveness | None, found: set[int]) -> bool:
         """Return True if a node changes with any of those in `found`."""
         op = node.op
         if op == "loop":
@@ -101,16 +105,15 @@ class Dependence:
             buffer = node.address.buffer
             if buffer.source is not None:
                 return found is self.active and self.active_inputs[buffer.source]
-            after = node.args[0]
-            if after.op == "stack":
-                return any(x.serial in found for x in after.args)
-            return any(x.serial in found for own, row in after.loop.rows if own is buffer for x in row)
+            filler = node.args[0]
+            rows = [filler.args] if filler.op == "stack" else [row for own, row in filler.loop.rows if own is buffer]
+            return any(x.serial in found for row in rows for x in row)
         if op == "mark":
             group = node.member.group
             return any(x.serial in found for x in group.marks) or any(group.mask(found))
         return any(x.serial in found for x in node.args)
 
-    def _activate_loop(self, loop: Loop, live, found: set[int]) -> bool:
+    def _activate_loop(self, loop: Loop, live: Liveness | None, found: set[int]) -> bool:
         """Add a loop's nodes that change with those in `found`; return True if any carried value or row does."""
         nodes = live.nodes(loop.body) if live is not None else loop.body.nodes
         while True:
@@ -155,21 +158,20 @@ class Dependence:
             self._reach_carried(node.args[0].loop, node.number, pending)
         elif op == "load":
             buffer, offset, stride = node.address
-            after = node.args[0] if node.args and node.args[0].op in ("loop", "stack") else None
-            moving = len(node.args) > (after is not None)
-            if moving:
-                self._seeds.append(node.args[-1])
-            offsets = reached_offsets(buffer.length * buffer.width, offset, stride) if moving else [offset]
-            self._reach_memory(buffer, after, offsets, pending)
+            offsets: Iterable[int] = [offset]
+            if node.moving_index is not None:
+                self._seeds.append(node.moving_index)
+                offsets = reached_offsets(buffer.length * buffer.width, offset, stride)
+            self._reach_memory(buffer, node.filler, offsets, pending)
         elif op == "mark":
             self._reach_mark(node, pending)
         else:
             carrying = self._context(node)
             args = [x for x in carriers(node) if x.serial in carrying]
             pending += args
-            self._slopes(node, args)
+            self._note_slopes(node, args)
 
-    def _reach_carried(self, loop: Loop, k: int, pending) -> None:
+    def _reach_carried(self, loop: Loop, k: int, pending: list[Node]) -> None:
         """Add to `pending` the nodes from which carried value k of a loop comes."""
         carried = self.carried.setdefault(loop, set())
         if loop.condition is not None and not carried:
@@ -178,7 +180,7 @@ class Dependence:
             carried.add(k)
             pending += [loop.inits[k], loop.results[k], loop.params[k]]
 
-    def _reach_memory(self, buffer, after, offsets, pending) -> None:
+    def _reach_memory(self, buffer: Buffer, after: Node | None, offsets: Iterable[int], pending: list[Node]) -> None:
         """Add to `pending` the nodes that are stored at these offsets of an array in memory."""
         if after is None:
             return
@@ -191,7 +193,7 @@ class Dependence:
             if own is buffer:
                 pending += [row[k] for k in columns]
 
-    def _reach_mark(self, node: Node, pending) -> None:
+    def _reach_mark(self, node: Node, pending: list[Node]) -> None:
         """Add to `pending` the inputs of a mark's group, or the nodes of its rule."""
         group, k = node.member
         carrying = self._context(node)
@@ -203,7 +205,7 @@ class Dependence:
         if group not in self.masks:
             mask = self.masks[group] = group.mask(carrying)
             if self.forward or self.is_direct(group):
-                pending += [x for on, value in zip(mask, group.inputs, strict=True) if on for x in value.ravel()]
+                pending += [x for value in compress(group.inputs, mask) for x in value.ravel()]
             if self.is_direct(group):
                 for on, value in zip(mask, group.inputs, strict=True):
                     if not on or not group.rule.is_linear(mask):
@@ -211,9 +213,9 @@ class Dependence:
             else:
                 self._expand(group, mask)
         if self.forward:
-            self._seeds.append(self.linear(group)[1][k])
+            self._seeds.append(self.rates_of(group)[1][k])
         elif not self.is_direct(group):
-            pending.append(self.linear(group)[1][k])
+            pending.append(self.rates_of(group)[1][k])
 
     def is_direct(self, group: MarkGroup) -> bool:
         """Return True if the rule of a group returns cotangents itself, so that its rates are not needed for them."""
@@ -226,8 +228,8 @@ class Dependence:
             region = group.region
             log: list[Node] = []
             graph.log = log
-            depth, self.tracer.depth = self.tracer.depth, region.depth
-            rates: list = []
+            depth, graph.depth = graph.depth, region.depth
+            rates: list[Any] = []
             for on, value in zip(mask, group.inputs, strict=True):
                 make = lambda x: graph.parameter(REAL, region, x) if _may_change(x) else graph.zero
                 rates.append(array([make(x) for x in value.ravel()], value.shape) if on else None)
@@ -235,14 +237,14 @@ class Dependence:
                 found = group.rule.tangents(self.tracer, group.inputs, group.values_with_marks(), rates)
                 results = [x for value in found for x in self.tracer.nodes(value).ravel()]
             finally:
-                graph.log, self.tracer.depth = None, depth
+                graph.log, graph.depth = None, depth
             group.linear[mask] = rates, results, log
         rates, _, log = group.linear[mask]
         self.inside.update(x.serial for value in rates if value is not None for x in value.ravel() if x.op == "param")
         self._activate(log, None, self.inside)
         self.owner.update({x.serial: group for x in log if x.region is group.region and x.serial in self.inside})
 
-    def _slopes(self, node: Node, args: Sequence[Node]) -> None:
+    def _note_slopes(self, node: Node, args: Sequence[Node]) -> None:
         """Note the nodes that the derivatives of an operation by these arguments consist of."""
         if node.op == "mul":
             a, b = node.args

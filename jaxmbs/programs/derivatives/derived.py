@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import NamedTuple
 
 import jax
@@ -26,22 +27,19 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
     """Return the program (args, tangents of the active ones) ↦ tangents of the real outputs."""
     key = ("tangent", active)
     if key not in program.derived:
-        rates = _selected_shapes(program.inputs, active)
+        rates = list(compress(program.inputs, active))
         real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
-            """Return the graph of the tangents."""
             old = program.marked
             dependence = Dependence(old, program.dtype, active, forward=True, marking=marking)
             graph = Graph()
             args = _place_inputs([*program.inputs, *rates])
-            forward, copied = Forward(graph, dependence, marking=marking), CopiedRegion(old.root)
+            copied = _copied_root(old, map(View.of, args[: len(active)]))
+            forward = Forward(graph, dependence, marking=marking)
             forward.begin(copied)
-            given = iter(args[len(active) :])
-            for memory, own, on in zip(old.inputs, args, active, strict=False):
-                copied.memory[memory.buffer] = View.of(own)
-                if on:
-                    forward.memory[copied][memory.buffer] = View.of(next(given))
+            for memory, rate in zip(compress(old.inputs, active), args[len(active) :], strict=True):
+                forward.memory[copied][memory.buffer] = View.of(rate)
             forward.push(dependence.nodes(old.root), copied)
             values = [
                 _result_rate(forward, result, copied)
@@ -53,7 +51,7 @@ def tangent_program(program: Program, active: tuple[bool, ...]) -> Program:
         tangent = program.derived[key] = _derived_program(program, trace, [*program.inputs, *rates], real, key)
         # It is linear in its tangents, so its cotangents are those of the program itself.
         mask = (False,) * len(active) + (True,) * len(rates)
-        tangent.derived["cotangent", mask] = _backward(program, active)
+        tangent.derived["cotangent", mask] = _backward_program(program, active)
     return program.derived[key]
 
 
@@ -61,19 +59,19 @@ def cotangent_program(program: Program, linear: tuple[bool, ...]) -> Program:
     """Return the program (other args, cotangents of the outputs) ↦ cotangents of the args in which `program` is linear."""
     key = ("cotangent", linear)
     if key not in program.derived:
-        others = _selected_shapes(program.inputs, [not on for on in linear])
+        others = list(compress(program.inputs, [not on for on in linear]))
         shapes = [*others, *program.outputs]
 
         def trace(marking: bool) -> TracedGraph:
-            """Return the graph of the cotangents."""
             graph, args = Graph(), _place_inputs(shapes)
             given = iter(args)
             # A linear function has the same derivative everywhere.
             nothing = lambda x: View(nodes=[graph.zero] * x.size)
             views = [nothing(x) if on else View.of(next(given)) for x, on in zip(program.inputs, linear, strict=True)]
-            return _reverse_graph(program, program.marked, linear, marking, graph, args, views, list(given))
+            old = program.marked
+            return _reverse_graph(program, old, linear, marking, graph, args, _copied_root(old, views), list(given))
 
-        program.derived[key] = _derived_program(program, trace, shapes, _selected_shapes(program.inputs, linear), key)
+        program.derived[key] = _derived_program(program, trace, shapes, list(compress(program.inputs, linear)), key)
     return program.derived[key]
 
 
@@ -97,16 +95,15 @@ def linearized_programs(program: Program, active: tuple[bool, ...]) -> tuple[Pro
         keeping = _derived_program(
             program, saving.run, program.inputs, [*program.outputs, *states], ("keeping", active)
         )
-        rates = _selected_shapes(program.inputs, active)
+        rates = list(compress(program.inputs, active))
         real = _real_shapes(program.outputs)
 
         def trace(marking: bool) -> TracedGraph:
-            """Refuse to make a graph: the tangent program serves only to derive its cotangent program."""
             raise AssertionError("tangents beside kept states are only gone back through")
 
         linear = _derived_program(program, trace, [*program.inputs, *states, *rates], real, ("linear", active))
         mask = (False,) * (len(active) + len(states)) + (True,) * len(rates)
-        linear.derived["cotangent", mask] = _backward(program, active, saving, states)
+        linear.derived["cotangent", mask] = _backward_program(program, active, saving, states)
         program.derived[key] = keeping, linear, len(states)
     return program.derived[key]
 
@@ -123,36 +120,36 @@ def _is_long(node: Node) -> bool:
     return loop.length > tuning.MAX_ITERATIONS_KEEPING_NOTHING or any(x.op == "loop" for x in loop.body.nodes)
 
 
-def _backward(program: Program, active, saving: _StateKeeping | None = None, states: Sequence[Shape] = ()) -> Program:
+def _backward_program(
+    program: Program, active: tuple[bool, ...], saving: _StateKeeping | None = None, states: Sequence[Shape] = ()
+) -> Program:
     """Return the program (args, kept states, cotangents of the real outputs) ↦ cotangents of the active args."""
     shapes = [*program.inputs, *states, *_real_shapes(program.outputs)]
 
     def trace(marking: bool) -> TracedGraph:
-        """Return the graph of the cotangents, with the kept states in the places of the forward run."""
         graph, args = Graph(), _place_inputs(shapes)
         count = len(program.inputs)
-        kept = args[count : count + len(states)]
-        views = list(map(View.of, args[:count]))
-        old, restore = program.marked, None
-        if saving is not None:
-            plan = saving.plan
-            old, restore = plan.old, lambda copied: plan.restore(copied, kept, graph)
-        return _reverse_graph(program, old, active, marking, graph, args, views, args[count + len(states) :], restore)
+        plan = None if saving is None else saving.plan
+        # The states belong to this graph; the program may have let go of it meanwhile.
+        old = program.marked if plan is None else plan.old
+        copied = _copied_root(old, map(View.of, args[:count]))
+        if plan is not None:
+            plan.restore(copied, args[count : count + len(states)], graph)
+        return _reverse_graph(program, old, active, marking, graph, args, copied, args[count + len(states) :])
 
     key = ("backward", active, saving is not None)
-    return _derived_program(program, trace, shapes, _selected_shapes(program.inputs, active), key)
+    return _derived_program(program, trace, shapes, list(compress(program.inputs, active)), key)
 
 
 def _reverse_graph(
     program: Program,
     old: TracedGraph,
-    active,
-    marking,
-    graph,
-    args,
-    views,
-    cotangents,
-    restore: Callable[[CopiedRegion], None] | None = None,
+    active: Sequence[bool],
+    marking: bool,
+    graph: Graph,
+    args: list[Memory],
+    copied: CopiedRegion,
+    cotangents: list[Memory],
 ) -> TracedGraph:
     """Build the graph of cotangents.
 
@@ -163,28 +160,25 @@ def _reverse_graph(
         marking: True if the new graph is to be differentiated as well.
         graph: the new graph, empty.
         args: all its inputs.
-        views: inputs of the old graph in the new one.
+        copied: copy of the outermost region of `old`, with its inputs and kept states.
         cotangents: those of the real outputs, in memory.
-        restore: puts kept states into the copied region.
 
     Returns:
         The new graph with its results.
     """
     dependence = Dependence(old, program.dtype, active, marking=marking)
     reverse = Reverse(graph, dependence, program.dtype, marking=marking)
-    copied, adjoints = CopiedRegion(old.root), Adjoints(graph)
-    for memory, view in zip(old.inputs, views, strict=True):
-        copied.memory[memory.buffer] = view
-    if restore is not None:
-        restore(copied)
+    adjoints = Adjoints(graph, copied)
     given = iter(cotangents)
     for result, out in zip(old.results, program.outputs, strict=True):
         if out.dtype.kind == "f":
             reverse.seed(result, next(given), adjoints)
-    reverse.pull(dependence.nodes(old.root), copied, adjoints, None)
-    wanted = [memory for memory, on in zip(old.inputs, active, strict=True) if on]
-    outputs = _selected_shapes(program.inputs, active)
-    values = [_input_cotangents(graph, memory, adjoints, out) for memory, out in zip(wanted, outputs, strict=True)]
+    reverse.pull(dependence.nodes(old.root), adjoints)
+    outputs = list(compress(program.inputs, active))
+    values = [
+        _input_cotangents(graph, memory, adjoints, out)
+        for memory, out in zip(compress(old.inputs, active), outputs, strict=True)
+    ]
     return TracedGraph.of(graph, args, values, outputs)
 
 
@@ -232,9 +226,7 @@ class _StateKeeping:
         program, plan = self.program, self.plan
         old = plan.old
         graph, args = Graph(), _place_inputs(program.inputs)
-        copy, copied = Copy(graph, plan.dependence.need, marking=marking), CopiedRegion(old.root)
-        for memory, own in zip(old.inputs, args, strict=True):
-            copied.memory[memory.buffer] = View.of(own)
+        copy, copied = Copy(graph, plan.dependence.need, marking=marking), _copied_root(old, map(View.of, args))
         kept: list = []
         for node, parts, groups, finals in plan.loops:
             loop = node.loop
@@ -292,24 +284,17 @@ class _KeptLoops(NamedTuple):
 
 
 def instantiate(program: Program, tracer, args: Sequence) -> list:
-    """Return the results of a program for other inputs, within a trace."""
+    """Copy the graph of a program into that of a tracer, with `args` as inputs, and return the results."""
     old = program.marked if tracer.marking else program.traced
     need = old.live(tracer.marking)
-    copy, copied = Copy(tracer.graph, need, marking=tracer.marking, depth=tracer.depth), CopiedRegion(old.root)
-    for memory, value in zip(old.inputs, args, strict=True):
-        view = View.of(value) if isinstance(value, Memory) else View(nodes=list(tracer.nodes(value).ravel()))
-        copied.memory[memory.buffer] = view
+    view = lambda x: View.of(x) if isinstance(x, Memory) else View(nodes=list(tracer.nodes(x).ravel()))
+    copy, copied = Copy(tracer.graph, need, marking=tracer.marking), _copied_root(old, map(view, args))
     pairs = zip(old.results, program.outputs, strict=True)
-    return [_reshape(_copy_result(copy, result, copied), out.shape) for result, out in pairs]
-
-
-def _reshape(value, shape):
-    """Return a result, nodes or an array in memory, in another shape."""
-    return value.reorder(value.offsets.reshape(shape)) if isinstance(value, Memory) else value.reshape(shape)
+    return [_copy_result(copy, result, copied).reshape(out.shape) for result, out in pairs]
 
 
 def _derived_program(program: Program, trace, inputs, outputs, key: tuple) -> Program:
-    """Return the program derived from another that is kept under a key, made if there is none."""
+    """Return a new program derived from another; the key tells it apart from others, in its name and in the store."""
     what, *which = key
     name = f"{what}_of_{program.name}"
     derived = Program(trace, inputs, outputs, name, program.key_of(what, which, *segments.settings()))
@@ -317,14 +302,17 @@ def _derived_program(program: Program, trace, inputs, outputs, key: tuple) -> Pr
     return derived
 
 
-def _selected_shapes(shapes: Sequence[Shape], mask: Sequence[bool]) -> list[Shape]:
-    """Return the shapes whose mask is True."""
-    return [x for x, on in zip(shapes, mask, strict=True) if on]
-
-
 def _real_shapes(shapes: Sequence[Shape]) -> list[Shape]:
     """Return the shapes that have a floating-point dtype."""
     return [x for x in shapes if x.dtype.kind == "f"]
+
+
+def _copied_root(old: TracedGraph, views: Iterable[View]) -> CopiedRegion:
+    """Return an empty copy of the outermost region of a graph, with these views as the graph's inputs."""
+    copied = CopiedRegion(old.root)
+    for memory, view in zip(old.inputs, views, strict=True):
+        copied.memory[memory.buffer] = view
+    return copied
 
 
 def _place_inputs(shapes: Sequence[Shape]) -> list[Memory]:
@@ -342,7 +330,7 @@ def _copy_result(copy: Copy, result, copied: CopiedRegion):
 
 
 def _result_rate(forward: Forward, result, copied: CopiedRegion):
-    """Return the rate of a result of the old graph, as an array of nodes."""
+    """Return the rate of a result of the old graph, as nodes or as an array in memory."""
     if not isinstance(result, Memory):
         return array([forward.rate(x, copied) for x in result.ravel()], result.shape)
     view = forward.memory[copied].get(result.buffer)

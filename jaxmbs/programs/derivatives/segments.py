@@ -7,18 +7,19 @@ through it, and keeps values that take long to compute with them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxmbs.programs.backends import is_by_threads
 from jaxmbs.programs.derivatives.copying import CopiedIterations, CopiedRegion, Copy, View
+from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node
 from jaxmbs.programs.runtime import tuning
 
 
-def settings() -> tuple:
+def settings() -> tuple[int, ...]:
     """Return the constants of `tuning` on which programs for reverse mode depend, for their keys in the store."""
     return (
         kept_bytes(),
@@ -120,23 +121,27 @@ def run_segments(
 
 
 def _by_segments(
-    copy: Copy, loop: Loop, copied: CopiedRegion, part: Segments, state: dict[int, Node], groups
+    copy: Copy,
+    loop: Loop,
+    copied: CopiedRegion,
+    part: Segments,
+    state: dict[int, Node],
+    groups: Sequence[Sequence[int]],
 ) -> CopiedIterations:
     """Copy a part of a loop as a loop over segments of iterations; its states are those before each segment."""
     graph, count = copy.graph, part.segments
-    outer = copy.open_loop(count, reverse=loop.reverse)
-    begin = {k: copy.parameter(outer, x) for k, x in state.items()}
+    outer = graph.open_loop(count, reverse=loop.reverse)
+    begin = {k: graph.carry(outer, x) for k, x in state.items()}
     found = copy.iterations(loop, copied, begin, part.size, iteration_number(graph, part, outer.index))
     outer.results = [found.finals[k] for k in begin]
     for memory in found.rows.values():
         nodes = [View.of(memory).at(graph, k) for k in range(memory.offsets.size)]
-        outer.rows.append((Buffer(None, memory.buffer.kind, count, len(nodes)), nodes))
+        outer.write_row(nodes)
     for group in groups:
-        row = [begin[k] for k in group]
-        outer.rows.append((Buffer(None, row[0].kind, count, len(row)), row))
-    node = copy.close_loop(outer)
-    laid = [Memory(b, np.arange(count * b.width).reshape(count, -1), node) for b, _ in outer.rows]
-    finals = {k: copy.final(node, j) for j, k in enumerate(begin)}
+        outer.write_row([begin[k] for k in group])
+    node = graph.close_loop(outer)
+    laid = [buffer.whole(node) for buffer, _ in outer.rows]
+    finals = {k: graph.final(node, j) for j, k in enumerate(begin)}
     split = len(found.rows)
     return CopiedIterations(finals, dict(zip(found.rows, laid, strict=False)), laid[split:], {}, outer.reverse)
 
@@ -149,7 +154,7 @@ def group_by_kind(loop: Loop, carried: Sequence[int]) -> list[list[int]]:
     return list(kinds.values())
 
 
-def iteration_number(graph, part: Segments, segment: Node):
+def iteration_number(graph: Graph, part: Segments, segment: Node) -> Callable[[Node], Node]:
     """Return the function (iteration within a segment) ↦ its number in the whole loop, for this `segment`."""
     start = graph.add(graph.constant(part.first), graph.mul(segment, graph.constant(part.size)))
     return lambda k: graph.add(start, k)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from jaxmbs.programs.derivatives.copying import CopiedRegion, Copy, View, root_of
 from jaxmbs.programs.derivatives.dependence import Dependence
 from jaxmbs.programs.graph.graph import Graph
-from jaxmbs.programs.graph.nodes import REAL, Buffer, Loop, Memory, Node
+from jaxmbs.programs.graph.nodes import Buffer, Loop, Node
 
 
 class Forward:
@@ -74,7 +72,7 @@ class Forward:
     def _mark_rate(self, node: Node, copied: CopiedRegion) -> Node:
         """Return the rate of a mark, by the rule of its group."""
         group, k = node.member
-        rates, results = self.dependence.linear(group)
+        rates, results = self.dependence.rates_of(group)
         own = copied.of(group.region).values
         for value in rates:
             for x in value.ravel() if value is not None else ():
@@ -85,14 +83,13 @@ class Forward:
     def _loaded_rate(self, node: Node, copied: CopiedRegion) -> Node:
         """Return the rate of a scalar in memory that a "load" node reads."""
         buffer, offset, stride = node.address
-        in_memory = bool(node.args) and node.args[0].op in ("loop", "stack")
-        where = copied.of(node.args[0].region if in_memory else root_of(copied))
+        where = copied.of(node.filler.region if node.filler else root_of(copied))
         view = self.memory[where].get(buffer)
         if view is None:
             return self.graph.zero
-        if len(node.args) == in_memory:
+        if node.moving_index is None:
             return view.at(self.graph, offset)
-        return view.at_index(self.graph, offset, stride, self.copy.value(node.args[-1], copied))
+        return view.at_index(self.graph, offset, stride, self.copy.value(node.moving_index, copied))
 
     def _push_loop(self, node: Node, copied: CopiedRegion) -> None:
         """Copy a loop, with the rates of its carried values beside them."""
@@ -100,27 +97,27 @@ class Forward:
         carries = self.dependence.carries
         carried = self.dependence.need.params(loop)
         moving = sorted(k for k in self.dependence.carried.get(loop, ()) if carries(loop.params[k]))
-        new = self.copy.open_loop(loop.length, reverse=loop.reverse)
+        new = graph.open_loop(loop.length, reverse=loop.reverse)
         inner = CopiedRegion(loop.body, copied)
         self.begin(inner)
         inner.values[loop.index.serial] = new.index
         for k in carried:
-            inner.values[loop.params[k].serial] = self.copy.parameter(new, self.copy.value(loop.inits[k], copied))
+            inner.values[loop.params[k].serial] = graph.carry(new, self.copy.value(loop.inits[k], copied))
         for k in moving:
-            self.rates[inner][loop.params[k].serial] = self.copy.parameter(new, self.rate(loop.inits[k], copied))
+            self.rates[inner][loop.params[k].serial] = graph.carry(new, self.rate(loop.inits[k], copied))
         if loop.condition is not None:
-            self.copy.condition(loop, new, copied, carried)
+            self.copy.copy_condition(loop, new, copied, carried)
         self.push(self.dependence.nodes(loop.body), inner)
-        written = [(buffer, row, self.copy.values(row, inner)) for buffer, row in self.dependence.need.rows(loop)]
+        written = [(b, self.copy.values(row, inner)) for b, row in self.dependence.need.rows(loop)]
         changing = [(b, [self.rate(x, inner) for x in row]) for b, row in loop.rows if any(map(carries, row))]
-        new.rows = [(Buffer(None, b.kind, loop.length, b.width), made) for b, _, made in written]
-        new.rows += [(Buffer(None, REAL, loop.length, b.width), made) for b, made in changing]
+        for _, row in (*written, *changing):
+            new.write_row(row)
         new.results = [self.copy.value(loop.results[k], inner) for k in carried]
         new.results += [self.rate(loop.results[k], inner) for k in moving]
-        closed = self.copy.close_loop(new)
-        views = [View.of(Memory(b, np.arange(b.length * b.width), closed)) for b, _ in new.rows]
-        copied.memory.update({b: view for (b, _, _), view in zip(written, views, strict=False)})
+        closed = graph.close_loop(new)
+        views = [View.of(b.whole(closed)) for b, _ in new.rows]
+        copied.memory.update({b: view for (b, _), view in zip(written, views, strict=False)})
         self.memory[copied].update({b: v for (b, _), v in zip(changing, views[len(written) :], strict=True)})
-        copied.finals.update({(loop, k): self.copy.final(closed, j) for j, k in enumerate(carried)})
+        copied.finals.update({(loop, k): graph.final(closed, j) for j, k in enumerate(carried)})
         copied.values[node.serial] = graph.zero
-        self.finals[copied].update({(loop, k): self.copy.final(closed, len(carried) + j) for j, k in enumerate(moving)})
+        self.finals[copied].update({(loop, k): graph.final(closed, len(carried) + j) for j, k in enumerate(moving)})

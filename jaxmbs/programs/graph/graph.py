@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxmbs.programs.errors import ProgramTooLarge
-from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Address, Buffer, Node, Region
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Address, Buffer, Carried, Loop, Node, Region
 from jaxmbs.programs.graph.operations import COMMUTATIVE, COMPARISONS, OF_TRUTHS, OPERATIONS
 from jaxmbs.programs.runtime import tuning
 
@@ -28,20 +28,22 @@ class Graph:
         groups: groups of marks by rule and nodes, in graphs that are to be differentiated.
         rules: rules of equations by their id, in the same graphs.
         log: list to which new nodes are added, None if there is none.
+        depth: number of open loops, in whose bodies new loops lie.
         zero: the constant 0.0.
     """
 
     def __init__(self, limit: int | None = None):
         self.root = Region(0)
         self.limit = limit
-        self._known: dict[tuple, Node] = {}
-        self._numbers: dict[type, dict] = {float: {}, int: {}, bool: {}}
+        self._known: dict[tuple[Any, ...], Node] = {}
+        self._numbers: dict[type, dict[Any, Node]] = {float: {}, int: {}, bool: {}}
         self._serial = 0
-        self.groups: dict[tuple, Any] = {}
+        self.groups: dict[tuple[Any, ...], Any] = {}
         self.rules: dict[int, Any] = {}
         # Serial numbers of maxima of absolute values.
         self._sizes: set[int] = set()
         self.log: list[Node] | None = None
+        self.depth = 0
         self.zero = self._constant(0.0)
 
     @property
@@ -53,8 +55,16 @@ class Graph:
         """End the construction: delete the tables by which equal nodes are found, half of the memory."""
         self._known, self._numbers = {}, {float: {}, int: {}, bool: {}}
 
-    def node(self, op: str, args: tuple[Node, ...], kind: str, detail=None, region=None, uniform=None) -> Node:
-        """Make a node, in the deepest region of its arguments unless `region` is given."""
+    def node(
+        self,
+        op: str,
+        args: tuple[Node, ...],
+        kind: str,
+        detail: Any = None,
+        region: Region | None = None,
+        uniform: bool | None = None,
+    ) -> Node:
+        """Make a node, in the deepest region of its arguments and uniform as they are unless these are given."""
         node = Node()
         node.op, node.args, node.kind, node.detail = op, args, kind, detail
         if region is None:
@@ -78,7 +88,7 @@ class Graph:
             )
         return node
 
-    def unique(self, op: str, args: tuple[Node, ...], kind: str, detail=None) -> Node:
+    def unique(self, op: str, args: tuple[Node, ...], kind: str, detail: Any = None) -> Node:
         """Return the node with this operation, these arguments and this detail, made if there is none."""
         key = (op, args, detail)
         found = self._known.get(key)
@@ -86,7 +96,7 @@ class Graph:
             found = self._known[key] = self.node(op, args, kind, detail)
         return found
 
-    def constant(self, value) -> Node:
+    def constant(self, value: Any) -> Node:
         """Return a constant; its kind follows from the Python type of `value`: bool, int or float."""
         kind = value.__class__
         if kind is float and value == 0 and math.copysign(1, value) > 0:
@@ -100,7 +110,7 @@ class Graph:
             found = numbers[value] = self._constant(value)
         return found
 
-    def _constant(self, value) -> Node:
+    def _constant(self, value: Any) -> Node:
         """Return the node of a constant that is −0.0 or NaN, or was not used before."""
         kind = (
             TRUTH if isinstance(value, (bool, np.bool_)) else INTEGER if isinstance(value, (int, np.integer)) else REAL
@@ -113,12 +123,12 @@ class Graph:
             found = self._known[key] = self.node("const", (), kind, value, self.root, uniform=True)
         return found
 
-    def parameter(self, kind: str, region: Region, detail=None) -> Node:
+    def parameter(self, kind: str, region: Region, detail: Any = None) -> Node:
         """Make a "param" node: a value that a region gets from outside."""
         return self.node("param", (), kind, detail, region, uniform=False)
 
     def make(self, op: str, *args: Node, kind: str | None = None) -> Node:
-        """Return the result of an operation, simplified where possible."""
+        """Return the result of an operation, simplified where possible; by default of the kind of its first argument."""
         if op in ("mul", "add"):
             a, b = args
             if a is self.zero:
@@ -145,7 +155,7 @@ class Graph:
             kind = TRUTH
         return self.unique(op, args, kind or args[0].kind)
 
-    def _fold(self, op, values, kind):
+    def _fold(self, op: str, values: list[Any], kind: str) -> Any:
         """Return the result of an operation with constant arguments as a Python number of a kind."""
         value = OPERATIONS[op].value(*values)
         if op in ("select", "integer"):
@@ -180,8 +190,9 @@ class Graph:
             result = self.make("add", result, term)
         return result
 
-    def _add(self, a, b):
-        """Simplify a + b."""
+    # Simplifications: each of these methods returns the operation of its name, simplified where possible.
+
+    def _add(self, a: Node, b: Node) -> Node:
         if a.op == "const" and a.value == 0:
             return b
         if b.op == "const" and b.value == 0:
@@ -192,8 +203,7 @@ class Graph:
             return self._sub(b, a.args[0])
         return self.plain("add", a, b)
 
-    def _sub(self, a, b):
-        """Simplify a − b."""
+    def _sub(self, a: Node, b: Node) -> Node:
         if b.op == "const" and b.value == 0:
             return a
         if a.op == "const" and a.value == 0:
@@ -204,8 +214,7 @@ class Graph:
             return self._neg(self._add(a.args[0], b))
         return self.plain("sub", a, b)
 
-    def _neg(self, a):
-        """Simplify −a."""
+    def _neg(self, a: Node) -> Node:
         if a.op == "neg":
             return a.args[0]
         if a.op == "const":
@@ -214,8 +223,7 @@ class Graph:
             return self.plain("sub", a.args[1], a.args[0])
         return self.unique("neg", (a,), a.kind)
 
-    def _mul(self, a, b):
-        """Simplify a · b."""
+    def _mul(self, a: Node, b: Node) -> Node:
         if b.op == "const":
             a, b = b, a
         if a.op == "const":
@@ -234,8 +242,7 @@ class Graph:
             return self._neg(self._mul(a, b.args[0]))
         return self.plain("mul", a, b)
 
-    def _div(self, a, b):
-        """Simplify a / b."""
+    def _div(self, a: Node, b: Node) -> Node:
         if a.op == "const" and a.value == 0:
             return self.constant(0.0)
         if b.op == "const":
@@ -249,12 +256,10 @@ class Graph:
             return self._neg(self._div(a, b.args[0]))
         return self.plain("div", a, b)
 
-    def _abs(self, a):
-        """Simplify |a|."""
+    def _abs(self, a: Node) -> Node:
         return self._abs(a.args[0]) if a.op == "neg" else a if a.op == "abs" else self.plain("abs", a)
 
-    def _max(self, a, b):
-        """Simplify the larger of a and b."""
+    def _max(self, a: Node, b: Node) -> Node:
         # Most entries of a sparse matrix are zero.
         for x, y in ((a, b), (b, a)):
             if x is self.zero and self._is_size(y):
@@ -268,16 +273,13 @@ class Graph:
         """Return True if a number is known not to be negative, NaN aside."""
         return a.op == "abs" or a.serial in self._sizes or (a.op == "const" and a.value >= 0)
 
-    def _cos(self, a):
-        """Simplify cos a."""
+    def _cos(self, a: Node) -> Node:
         return self._cos(a.args[0]) if a.op == "neg" else self.plain("cos", a)
 
-    def _sin(self, a):
-        """Simplify sin a."""
+    def _sin(self, a: Node) -> Node:
         return self._neg(self._sin(a.args[0])) if a.op == "neg" else self.plain("sin", a)
 
-    def _select(self, condition, yes, no):
-        """Simplify a choice by a condition."""
+    def _select(self, condition: Node, yes: Node, no: Node) -> Node:
         if condition.op == "const":
             return yes if condition.value else no
         if yes is no:
@@ -297,30 +299,25 @@ class Graph:
                 return self.make("or", negated, yes) if no.value else self.make("and", condition, yes)
         return self.unique("select", (condition, yes, no), yes.kind)
 
-    def _not(self, a):
-        """Simplify the opposite of a truth value."""
+    def _not(self, a: Node) -> Node:
         return a.args[0] if a.op == "not" else self.plain("not", a)
 
-    def _and(self, a, b):
-        """Simplify a and b."""
+    def _and(self, a: Node, b: Node) -> Node:
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
                 return y if x.value else x
         return a if a is b else self.plain("and", a, b)
 
-    def _or(self, a, b):
-        """Simplify a or b."""
+    def _or(self, a: Node, b: Node) -> Node:
         for x, y in ((a, b), (b, a)):
             if x.op == "const":
                 return x if x.value else y
         return a if a is b else self.plain("or", a, b)
 
-    def _real(self, a):
-        """Simplify the conversion to a real number."""
+    def _real(self, a: Node) -> Node:
         return a if a.kind == REAL else self.plain("real", a, kind=REAL)
 
-    def _integer(self, a):
-        """Simplify the conversion to an integer."""
+    def _integer(self, a: Node) -> Node:
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
     def hold(self, a: Node, op: str = "stop") -> Node:
@@ -360,12 +357,46 @@ class Graph:
         args = tuple(x for x in (after, index) if x is not None)
         return self.unique("load", args, buffer.kind, Address(buffer, offset, stride))
 
+    def open_loop(self, length: int, reverse: bool = False) -> Loop:
+        """Return a loop without carried values, one deeper than the open ones, to be filled and closed."""
+        self.depth += 1
+        region = Region(self.depth)
+        index = self.node("index", (), INTEGER, None, region, uniform=True)
+        return Loop(length, region, index, reverse)
+
+    def carry(self, loop: Loop, init: Node) -> Node:
+        """Add a carried value with this initial value to an open loop, and return it as the body sees it."""
+        param = self.parameter(init.kind, loop.body, Carried(loop, len(loop.params)))
+        loop.params.append(param)
+        loop.inits.append(init)
+        return param
+
+    def open_condition(self, loop: Loop) -> Region:
+        """Give an open loop a region for its condition, which sees all carried values, and return the region."""
+        region = loop.condition_region = Region(self.depth)
+        loop.condition_params = [self.parameter(p.kind, region, p.origin) for p in loop.params]
+        return region
+
+    def close_loop(self, loop: Loop) -> Node:
+        """Close an open loop that is filled, and return its node, in the innermost region that it needs."""
+        self.depth -= 1
+        inside = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
+        uses = [x for region in inside for node in region.nodes for x in node.args]
+        uses += [*loop.results, *(node for _, row in loop.rows for node in row)]
+        uses += [] if loop.condition is None else [loop.condition]
+        outer = dict.fromkeys(x for x in uses if x.region not in inside and x.op != "const")
+        return self.node("loop", (*loop.inits, *outer), REAL, loop)
+
+    def final(self, node: Node, k: int) -> Node:
+        """Return the final value of carried value k of a closed loop, whose node is given."""
+        return self.unique("out", (node,), node.loop.params[k].kind, k)
+
     def lookup(self, index: Node, table: Sequence[Node]) -> Node:
         """Return table[index] for an index that is held within the table."""
         if len(set(table)) == 1:
             return table[0]
         if index.is_constant:
-            return table[min(max(index.value, 0), len(table) - 1)]
+            return table[min(max(int(index.value), 0), len(table) - 1)]
         if len(table) > tuning.MAX_COMPARED_ENTRIES:
             rows = self.stack(tuple(table), len(table))
             held = self.make("min", self.make("max", index, self.constant(0)), self.constant(len(table) - 1))
@@ -376,8 +407,10 @@ class Graph:
         return result
 
 
-# Simplifications by operation, those methods of `Graph` above whose names begin with an underscore: `_add` for "add".
-SIMPLIFICATIONS = {name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")}
+# Simplifications by operation: the methods of `Graph` whose names begin with an underscore, `_add` for "add".
+SIMPLIFICATIONS: dict[str, Callable[..., Node]] = {
+    name[1:]: method for name, method in vars(Graph).items() if name.startswith("_")
+}
 
 
 def formula_nodes(node: Node) -> tuple[list[Node], Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,14 @@ from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node, Region
 from jaxmbs.programs.graph.operations import OPERATIONS
 
 
-def listing(name: str, inputs, outputs, root: Region, results: Sequence[np.ndarray | Memory], live: Liveness) -> str:
+def listing(
+    name: str,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    root: Region,
+    results: Sequence[np.ndarray | Memory],
+    live: Liveness,
+) -> str:
     """Return a program as text, one line per operation and loops indented. Equal programs have equal listings."""
     lines = _Listing(live)
     arguments = ", ".join(f"x{k}: {_type(x)}" for k, x in enumerate(inputs))
@@ -48,7 +56,7 @@ class _Listing:
             self.names[node.serial] = f"{letter}{len(self.names)}"
         return self.names[node.serial]
 
-    def buffer(self, buffer) -> str:
+    def buffer(self, buffer: Buffer) -> str:
         """Return the name of an input or an array in memory, given on first use."""
         if buffer.source is not None:
             return f"x{buffer.source}"
@@ -101,6 +109,6 @@ class _Listing:
             self.line(depth + 1, f"{left} = {right}")
 
 
-def _type(x) -> str:
-    """Return dtype and shape as text."""
+def _type(x: Any) -> str:
+    """Return dtype and shape of an input or output as text."""
     return f"{x.dtype}[{','.join(map(str, x.shape))}]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Liveness:
         self.needed: set[int] = set()
         self.carried: dict[Loop, set[int]] = {}
         self.buffers: set[Buffer] = set()
-        self._groups: set = set()
+        self._groups: set[Any] = set()
         self._pending: list[Node] = []
         self._results = results
         for result in results:
@@ -92,7 +93,7 @@ class Liveness:
         """
         found: set[int] = set()
 
-        def use(node: Node, region: Region, here: int):
+        def use(node: Node, region: Region, here: int) -> None:
             """Note a node that is used in part `here` of a region if it comes from another part or region."""
             if node.op in ("const", "param"):
                 return
@@ -111,7 +112,7 @@ class Liveness:
                         use(arg, region, here)
         return found
 
-    def _use_loop(self, node: Node, region: Region, here: int, use: Callable, part: dict[int, int]) -> None:
+    def _use_loop(self, node: Node, region: Region, here: int, use: Callable[..., None], part: dict[int, int]) -> None:
         """Note the nodes that a loop in part `here` of a region uses: initial values, results, condition and rows."""
         loop = node.loop
         end = lambda region: LAST if any(part.get(x.serial, 0) == LAST for x in region.nodes) else 0
@@ -139,25 +140,13 @@ class Liveness:
         elif node.op == "loop":
             if node.loop.condition is not None:
                 self._pending.append(node.loop.condition)
-        elif node.op == "mark":
-            self._pending += node.args
-            if self.marking:
-                self._need_group(node.member.group)
-        elif node.op == "load":
-            buffer = node.address.buffer
-            if node.args and node.args[0].op in ("loop", "stack"):
-                self._need_memory(node.args[0], buffer)
-                self._pending += node.args[1:]
-            else:
-                self._pending += node.args
         else:
             self._pending += node.args
-
-    def _need_group(self, group) -> None:
-        """Note as needed the nodes that the rule of a group of marks uses."""
-        if group not in self._groups:
-            self._groups.add(group)
-            self._pending += group.nodes()
+            if node.op == "load" and node.filler is not None:
+                self._need_memory(node.filler, node.address.buffer)
+            elif node.op == "mark" and self.marking and node.member.group not in self._groups:
+                self._groups.add(node.member.group)
+                self._pending += node.member.group.nodes()
 
     def _need_memory(self, after: Node | None, buffer: Buffer) -> None:
         """Note as needed the nodes that fill a buffer, all by `after`."""

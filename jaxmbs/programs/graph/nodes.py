@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.errors import ProgramError
 
@@ -84,13 +85,23 @@ class Node:
     origin: Any
     member: Any
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.op}#{self.serial}"
 
     @property
     def is_constant(self) -> bool:
         """True if the node is a number that is known when the program is made."""
         return self.op == "const"
+
+    @property
+    def filler(self) -> Node | None:
+        """The loop or stack that fills the memory which a "load" reads, None if that is an input."""
+        return self.args[0] if self.args and self.args[0].op in ("loop", "stack") else None
+
+    @property
+    def moving_index(self) -> Node | None:
+        """The index by which a "load" reads, None if its offset is fixed."""
+        return self.args[-1] if len(self.args) > (self.filler is not None) else None
 
     @property
     def is_integer(self) -> bool:
@@ -138,6 +149,10 @@ class Buffer:
     def __init__(self, source: Any, kind: str, length: int, width: int):
         self.source, self.kind, self.length, self.width = source, kind, length, width
 
+    def whole(self, after: Node | None = None) -> Memory:
+        """Return the whole buffer, filled by `after`, as an array in memory of shape (length, width)."""
+        return Memory(self, np.arange(self.length * self.width).reshape(self.length, self.width), after)
+
 
 class Loop:
     """A counted loop, or one that ends earlier when its condition fails.
@@ -172,6 +187,12 @@ class Loop:
         self.rows: list[tuple[Buffer, list[Node]]] = []
         self.line: str | None = None
 
+    def write_row(self, row: Sequence[Node]) -> Buffer:
+        """Let every iteration write a row of nodes of one kind, and return the buffer of these rows."""
+        buffer = Buffer(None, row[0].kind, self.length, len(row))
+        self.rows.append((buffer, list(row)))
+        return buffer
+
 
 class Memory:
     """An array in memory: offsets into a buffer.
@@ -186,13 +207,23 @@ class Memory:
         self.buffer, self.offsets, self.after = buffer, offsets, after
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         """Shape of the array."""
         return self.offsets.shape
+
+    def row_stride(self) -> int | None:
+        """Return the distance in the buffer from each row to the next, None if it is not the same for all entries."""
+        rows = self.offsets.reshape(len(self.offsets), -1)
+        stride = int(rows[1, 0] - rows[0, 0]) if len(rows) > 1 and rows.size else 0
+        return stride if (rows == rows[0] + stride * np.arange(len(rows))[:, None]).all() else None
 
     def reorder(self, offsets: np.ndarray) -> Memory:
         """Return the array in memory with other offsets into the same buffer."""
         return Memory(self.buffer, offsets, self.after)
+
+    def reshape(self, shape: tuple[int, ...]) -> Memory:
+        """Return the array in memory in another shape."""
+        return self.reorder(self.offsets.reshape(shape))
 
 
 def reached_offsets(size: int, offset: int, stride: int) -> range:
@@ -202,28 +233,23 @@ def reached_offsets(size: int, offset: int, stride: int) -> range:
     return range(offset, size if stride > 0 else -1, stride)
 
 
-def kind_of(dtype) -> str:
+def kind_of(dtype: DTypeLike) -> str:
     """Return the kind of node, REAL, INTEGER or TRUTH, for numbers of a dtype."""
-    kind = np.dtype(dtype).kind
-    if kind == "f":
-        return REAL
-    if kind in "iu":
-        return INTEGER
-    if kind == "b":
-        return TRUTH
-    raise ProgramError(f"dtype {dtype} is neither a real, an integer nor a truth value")
+    kind = {"f": REAL, "i": INTEGER, "u": INTEGER, "b": TRUTH}.get(np.dtype(dtype).kind)
+    if kind is None:
+        raise ProgramError(f"dtype {dtype} is neither a real, an integer nor a truth value")
+    return kind
 
 
-def array(flat: Sequence, shape) -> np.ndarray:
+def array(flat: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
     """Return a flat list of nodes as a NumPy array of a shape."""
     result = np.empty(len(flat), dtype=object)
     result[:] = flat
     return result.reshape(shape)
 
 
-def place_argument(number: int, shape, dtype) -> Memory:
+def place_argument(number: int, shape: tuple[int, ...], dtype: DTypeLike) -> Memory:
     """Return input `number` of the program as an array in memory."""
-    size = math.prod(shape)
     length = shape[0] if shape else 1
-    buffer = Buffer(number, kind_of(dtype), length, size // max(length, 1))
-    return Memory(buffer, np.arange(size).reshape(shape))
+    buffer = Buffer(number, kind_of(dtype), length, math.prod(shape) // max(length, 1))
+    return buffer.whole().reshape(shape)

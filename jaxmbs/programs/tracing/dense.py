@@ -65,7 +65,7 @@ def _substitute(graph, matrix, rhs, lower: bool, unit: bool):
 
 @rule("lu")
 def _lu(tracer, eqn, x):
-    """Partial pivoting: rows are swapped by selection, unless only one entry of a column can be the pivot."""
+    """Return L and U in one matrix, the pivot rows and the row order, with rows swapped by selection."""
     graph = tracer.graph
     factors, pivots, orders = [], [], []
     zero = graph.constant(0.0)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.graph import Graph
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Memory, Node, array, kind_of
 from jaxmbs.programs.tracing.rules import rule
 from jaxmbs.programs.tracing.trace import Tracer
@@ -19,12 +21,11 @@ def _clamp(graph, index: Node, most: int) -> Node:
 
 
 def _window(
-    tracer: Tracer, operand: np.ndarray, starts: dict[int, Node], within: tuple[int, ...], most: dict[int, int]
-):
-    """Return operand[start + within]; starts that are only known when the program runs are held within [0, most]."""
-    graph = tracer.graph
+    graph: Graph, operand: np.ndarray, starts: dict[int, Node], within: dict[int, int], most: dict[int, int]
+) -> Node:
+    """Return the entry of `operand` at starts + within by axis, each start held within [0, most]."""
     moving = [axis for axis, start in starts.items() if not start.is_constant]
-    fixed = list(within)
+    fixed = [within.get(k, 0) for k in range(operand.ndim)]
     for axis, start in starts.items():
         if axis not in moving:
             fixed[axis] += min(max(start.value, 0), most[axis])
@@ -48,12 +49,10 @@ def _loop_row(tracer: Tracer, x: Memory, starts: list[Node], sizes) -> np.ndarra
     moving = [k for k, start in enumerate(starts) if not start.is_constant]
     if moving != [0] or not starts[0].uniform or sizes[0] != 1:
         return None
-    count = x.shape[0]
-    rows = x.offsets.reshape(count, -1)
-    stride = int(rows[1, 0] - rows[0, 0]) if count > 1 else 0
-    if not (rows == rows[0] + stride * np.arange(count)[:, None]).all():
+    stride = x.row_stride()
+    if stride is None:
         return None
-    index = _clamp(tracer.graph, starts[0], count - 1)
+    index = _clamp(tracer.graph, starts[0], x.shape[0] - 1)
     parts = [slice(0, 1)]
     for k in range(1, len(starts)):
         begin = min(max(starts[k].value, 0), x.shape[k] - sizes[k])
@@ -76,26 +75,32 @@ def _dynamic_slice(tracer, eqn, x, *starts):
             return x.reorder(x.offsets[tuple(slice(b, b + k) for b, k in zip(begins, sizes, strict=True))])
     x = tracer.nodes(x)
     most = {axis: x.shape[axis] - size for axis, size in enumerate(sizes)}
-    flat = [_window(tracer, x, dict(enumerate(indices)), at, most) for at in np.ndindex(*sizes)]
+    first = dict(enumerate(indices))
+    flat = [_window(tracer.graph, x, first, dict(enumerate(at)), most) for at in np.ndindex(*sizes)]
     return array(flat, sizes)
 
 
 @rule("dynamic_update_slice")
 def _dynamic_update_slice(tracer, eqn, x, update, *starts):
     """Return an array with a slice replaced whose place is known only at run time."""
-    graph = tracer.graph
+    graph, result = tracer.graph, x.copy()
     indices = [s.item() for s in starts]
-    result = x.copy()
     most = [n - k for n, k in zip(x.shape, update.shape, strict=True)]
     ranges = [[min(max(s.value, 0), m)] if s.is_constant else range(m + 1) for s, m in zip(indices, most, strict=True)]
-    held = [_clamp(graph, s, m) for s, m in zip(indices, most, strict=True)]
+    held = {axis: _clamp(graph, s, m) for axis, (s, m) in enumerate(zip(indices, most, strict=True))}
     for places in itertools.product(*ranges):
-        here = graph.constant(True)
-        for place, index in zip(places, held, strict=True):
-            here = graph.make("and", here, graph.make("eq", index, graph.constant(place)))
+        here = _are_at(graph, held, places)
         for at in np.ndindex(*update.shape):
             target = tuple(p + k for p, k in zip(places, at, strict=True))
             result[target] = graph.select(here, update[at], result[target])
+    return result
+
+
+def _are_at(graph: Graph, starts: dict[int, Node], places: Sequence[int]) -> Node:
+    """Return True, as a node, if the starts equal these places, one for each."""
+    result = graph.constant(True)
+    for start, place in zip(starts.values(), places, strict=True):
+        result = graph.make("and", result, graph.make("eq", start, graph.constant(place)))
     return result
 
 
@@ -104,48 +109,51 @@ def _mode(eqn) -> str:
     return str(eqn.params["mode"]).lower()
 
 
+def _entries(graph: Graph, indices: np.ndarray, shape, window_dims, window_axes, index_axes, batching):
+    """Yield the place of each entry in an array of windows, the start of its window, and its place in it.
+
+    The array has a shape and windows along `window_dims`, which are `window_axes` of the operand. Starts and places in
+    windows are by axis of the operand: `indices` has starts along `index_axes`, and along the first axis of each pair
+    in `batching` the start is the place along the second.
+    """
+    batch_dims = [k for k in range(len(shape)) if k not in window_dims]
+    for at in np.ndindex(*shape):
+        batch = tuple(at[k] for k in batch_dims)
+        starts = dict(zip(index_axes, np.atleast_1d(indices[batch] if indices.ndim else indices), strict=True))
+        starts.update({axis: graph.constant(batch[k]) for axis, k in batching})
+        yield at, starts, {axis: at[dim] for axis, dim in zip(window_axes, window_dims, strict=True)}
+
+
 @rule("gather")
 def _gather(tracer, eqn, operand, indices):
     """Return slices of an array at places that are known only at run time."""
-    numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
+    graph, numbers, sizes = tracer.graph, eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
     out = eqn.outvars[0].aval.shape
-    offset_dims = numbers.offset_dims
-    batch_dims = [k for k in range(len(out)) if k not in offset_dims]
-    windowed = [
-        k
-        for k in range(operand.ndim)
-        if k not in numbers.collapsed_slice_dims and k not in numbers.operand_batching_dims
-    ]
+    dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    window_axes = [k for k in range(operand.ndim) if k not in dropped]
+    batching = list(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True))
     most = {k: operand.shape[k] - sizes[k] for k in range(operand.ndim)}
     fills = "fill" in _mode(eqn)
-    missing = tracer.graph.constant(_value_outside(eqn))
+    missing = graph.constant(_value_outside(eqn))
     flat = []
-    for at in np.ndindex(*out):
-        batch = tuple(at[k] for k in batch_dims)
-        row = indices[batch] if indices.ndim else indices
-        starts = dict(zip(numbers.start_index_map, np.atleast_1d(row), strict=True))
-        for axis, of_index in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True):
-            starts[axis] = tracer.graph.constant(batch[of_index])
-        within = [0] * operand.ndim
-        for axis, place in zip(windowed, offset_dims, strict=True):
-            within[axis] = at[place]
-        value = _window(tracer, operand, starts, tuple(within), most)
-        flat.append(tracer.graph.select(_are_inside(tracer, starts, most), value, missing) if fills else value)
+    entries = _entries(graph, indices, out, numbers.offset_dims, window_axes, numbers.start_index_map, batching)
+    for _, starts, within in entries:
+        value = _window(graph, operand, starts, within, most)
+        flat.append(graph.select(_are_inside(graph, starts, most), value, missing) if fills else value)
     return array(flat, out)
 
 
 def _value_outside(eqn):
-    """Return the value that a gather gives for an index outside its operand."""
+    """Return the Python number that a gather gives for an index outside its operand."""
     value = eqn.params.get("fill_value")
     kind = kind_of(eqn.outvars[0].aval.dtype)
-    if value is not None:
-        return {REAL: float, INTEGER: int, TRUTH: bool}[kind](value)
-    return {REAL: math.nan, INTEGER: 0, TRUTH: True}[kind]
+    if value is None:
+        return {REAL: math.nan, INTEGER: 0, TRUTH: True}[kind]
+    return {REAL: float, INTEGER: int, TRUTH: bool}[kind](value)
 
 
-def _are_inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
+def _are_inside(graph: Graph, starts: dict[int, Node], most: dict[int, int]) -> Node:
     """Return True, as a node, if every start is within [0, most of its axis]."""
-    graph = tracer.graph
     result = graph.constant(True)
     for axis, start in starts.items():
         low = graph.make("ge", start, graph.constant(0))
@@ -154,54 +162,53 @@ def _are_inside(tracer, starts: dict[int, Node], most: dict[int, int]) -> Node:
     return result
 
 
-def _scatter(combine):
-    """Return the rule of a scatter that combines updates by an operation."""
+def _scatter(combine: Callable[[Graph, Node, Node], Node]):
+    """Return the rule of a scatter; combine(graph, old, update) is the new value of an entry."""
 
     def rule_(tracer, eqn, operand, indices, updates):
-        """Return the operand with updates combined into it at places that are known only at run time."""
-        graph = tracer.graph
-        numbers = eqn.params["dimension_numbers"]
-        update_dims = numbers.update_window_dims
-        batch_dims = [k for k in range(updates.ndim) if k not in update_dims]
-        batching = numbers.operand_batching_dims
-        windowed = [k for k in range(operand.ndim) if k not in numbers.inserted_window_dims and k not in batching]
-        window = {axis: updates.shape[place] for axis, place in zip(windowed, update_dims, strict=True)}
+        graph, numbers = tracer.graph, eqn.params["dimension_numbers"]
+        window_dims = numbers.update_window_dims
+        dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+        window_axes = [k for k in range(operand.ndim) if k not in dropped]
+        batching = list(zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True))
+        window = {axis: updates.shape[dim] for axis, dim in zip(window_axes, window_dims, strict=True)}
         most = {k: operand.shape[k] - window.get(k, 1) for k in range(operand.ndim)}
         result = operand.copy()
-        for at in np.ndindex(*updates.shape):
-            batch = tuple(at[k] for k in batch_dims)
-            row = indices[batch] if indices.ndim else indices
-            starts = dict(zip(numbers.scatter_dims_to_operand_dims, np.atleast_1d(row), strict=True))
-            for axis, of_index in zip(batching, numbers.scatter_indices_batching_dims, strict=True):
-                starts[axis] = graph.constant(batch[of_index])
+        index_axes = numbers.scatter_dims_to_operand_dims
+        for at, starts, within in _entries(
+            graph, indices, updates.shape, window_dims, window_axes, index_axes, batching
+        ):
             if "clip" in _mode(eqn):
                 starts = {axis: _clamp(graph, s, most[axis]) for axis, s in starts.items()}
-            within = [0] * operand.ndim
-            for axis, place in zip(windowed, update_dims, strict=True):
-                within[axis] = at[place]
             _put(graph, result, starts, within, most, updates[at], combine)
         return result
 
     return rule_
 
 
-def _put(graph, result, starts, within, most, update, combine):
-    """Combine the number `update` into `result` at the place that the starts give, unless that is outside."""
-    ranges = []
+def _put(
+    graph: Graph,
+    result: np.ndarray,
+    starts: dict[int, Node],
+    within: dict[int, int],
+    most: dict[int, int],
+    update: Node,
+    combine: Callable[[Graph, Node, Node], Node],
+) -> None:
+    """Combine `update` into the entry of `result` at starts + within by axis, unless a start is outside [0, most]."""
+    ranges: list[Iterable[int]] = []
     for axis, start in starts.items():
-        if start.is_constant:
-            if not 0 <= start.value <= most[axis]:
-                return
+        if not start.is_constant:
+            ranges.append(range(most[axis] + 1))
+        elif 0 <= start.value <= most[axis]:
             ranges.append([start.value])
         else:
-            ranges.append(list(range(most[axis] + 1)))
+            return
     for places in itertools.product(*ranges):
-        target, here = list(within), graph.constant(True)
-        for (axis, start), place in zip(starts.items(), places, strict=True):
-            target[axis] += place
-            here = graph.make("and", here, graph.make("eq", start, graph.constant(place)))
-        old = result[tuple(target)]
-        result[tuple(target)] = graph.select(here, combine(graph, old, update), old)
+        first = dict(zip(starts, places, strict=True))
+        target = tuple(first.get(k, 0) + within.get(k, 0) for k in range(result.ndim))
+        old = result[target]
+        result[target] = graph.select(_are_at(graph, starts, places), combine(graph, old, update), old)
 
 
 rule("scatter")(_scatter(lambda graph, old, new: new))

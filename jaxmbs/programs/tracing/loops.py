@@ -11,15 +11,14 @@ import numpy as np
 from jax.extend import core
 
 from jaxmbs.programs.errors import ProgramError
-from jaxmbs.programs.graph.graph import Graph
-from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Carried, Loop, Memory, Node, Region, array
+from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Loop, Memory, Node, array
 from jaxmbs.programs.runtime import jax_compat, tuning
 from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, elementwise
 
 
 def scan(tracer: Tracer, eqn, *args):
     """Trace a counted loop: unrolled if it is short, else a `Loop`."""
-    p = eqn.params
+    p, graph = eqn.params, tracer.graph
     body, length, reverse = p["jaxpr"], p["length"], p["reverse"]
     n_consts, n_carry = jax_compat.scan_counts(p)
     consts, carry, xs = args[:n_consts], list(args[n_consts : n_consts + n_carry]), args[n_consts + n_carry :]
@@ -29,17 +28,14 @@ def scan(tracer: Tracer, eqn, *args):
         return _unroll(tracer, body, step, carry, xs, length, reverse)
 
     def attempt(varying: set[int]):
-        """Trace the body once; return the loop, its carried values and results, and its rows."""
-        tracer.depth += 1
-        loop = new_loop(tracer.graph, tracer.depth, length, reverse)
+        loop = graph.open_loop(length, reverse)
         bound = _bind_carry(tracer, loop, body.jaxpr, n_consts, carry, varying)
         results = step([*(values for values, _ in bound), *(_row_of(tracer, loop, x) for x in xs)])
-        tracer.depth -= 1
         new = [None if known is not None else r for (_, known), r in zip(bound, results, strict=False)]
         return loop, bound, new, results[n_carry:]
 
     loop, bound, _, ys = _trace_until_steady(tracer, eqn, attempt, carry)
-    node = close_loop(tracer.graph, loop)
+    node = graph.close_loop(loop)
     finals = [known if known is not None else _final(tracer, loop, node, values) for values, known in bound]
     rows: list = []
     for y in ys:
@@ -47,9 +43,7 @@ def scan(tracer: Tracer, eqn, *args):
         if y.size == 0:
             rows.append(array([], (length, *y.shape)))
             continue
-        buffer = Buffer(None, y.ravel()[0].kind, length, y.size)
-        loop.rows.append((buffer, list(y.ravel())))
-        rows.append(Memory(buffer, np.arange(length * y.size).reshape(length, *y.shape), node))
+        rows.append(loop.write_row(y.ravel()).whole(node).reshape((length, *y.shape)))
     return [*finals, *rows]
 
 
@@ -69,8 +63,12 @@ def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
     """
     inits = [tracer.nodes(x).ravel() for x in carry]
     starts = np.cumsum([0, *(len(x) for x in inits)])
-    varying = {int(start + k) for start, x in zip(starts, inits, strict=False) for k, node in enumerate(x)
-               if not node.is_constant}  # fmt: skip
+    varying = {
+        int(start + k)
+        for start, x in zip(starts, inits, strict=False)
+        for k, node in enumerate(x)
+        if not node.is_constant
+    }  # fmt: n_consts
     # A loop within a loop is traced again with it. Values that varied before are not tried again.
     varying |= tracer.varying.get(id(eqn), set())
     while True:
@@ -89,11 +87,12 @@ def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
             tracer.varying[id(eqn)] = varying
             return outcome
         varying |= changed
+        tracer.graph.depth -= 1
 
 
 @functools.lru_cache(maxsize=1024)
 def estimate_operations(jaxpr, loops: bool = True) -> int:
-    """Return a rough number of scalars that a jaxpr computes, in all iterations of its loops or in one."""
+    """Return a rough number of scalars that a jaxpr computes, with all iterations if `loops`, else with one."""
     total = 0
     for eqn in jaxpr.eqns:
         inner = [x for x in jax.tree.leaves(list(eqn.params.values()), is_leaf=_is_jaxpr) if _is_jaxpr(x)]
@@ -116,12 +115,11 @@ def _is_jaxpr(x) -> bool:
 
 
 def _unroll(tracer, body, step, carry, xs, length, reverse):
-    """Return the results of a loop whose iterations are traced one after the other."""
+    """Return the results of a loop by tracing one iteration after the other; `step`: (carry, row) ↦ their results."""
     n_carry = len(carry)
     collected: list[list] = []
     for k in reversed(range(length)) if reverse else range(length):
-        rows = [x.reorder(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k] for x in xs]
-        rows = [r if isinstance(r, (Memory, np.ndarray)) else array([r], ()) for r in rows]
+        rows = [x.reorder(x.offsets[k]) if isinstance(x, Memory) else tracer.nodes(x)[k, ...] for x in xs]
         results = step([*carry, *rows])
         carry = results[:n_carry]
         collected.append([tracer.nodes(y) for y in results[n_carry:]])
@@ -134,15 +132,8 @@ def _unroll(tracer, body, step, carry, xs, length, reverse):
     return [*carry, *ys]
 
 
-def new_loop(graph: Graph, depth: int, length: int, reverse: bool = False) -> Loop:
-    """Return a loop without nodes, to be filled and closed, with `depth` − 1 loops around it."""
-    region = Region(depth)
-    index = graph.node("index", (), INTEGER, None, region, uniform=True)
-    return Loop(length, region, index, reverse)
-
-
 def _bind_carry(
-    tracer: Tracer, loop: Loop, jaxpr, skip: int, carry, varying: set[int]
+    tracer: Tracer, loop: Loop, jaxpr, n_consts: int, carry, varying: set[int]
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """Bind the carried values of a loop.
 
@@ -153,7 +144,7 @@ def _bind_carry(
     graph = tracer.graph
     bound: list[tuple[np.ndarray, np.ndarray | None]] = []
     start = 0
-    for var, out, init in zip(jaxpr.invars[skip:], jaxpr.outvars, carry, strict=False):
+    for var, out, init in zip(jaxpr.invars[n_consts:], jaxpr.outvars, carry, strict=False):
         init = tracer.nodes(init)
         increment = _increment(jaxpr, var, out)
         if out is var:
@@ -169,15 +160,13 @@ def _bind_carry(
 
 
 def _parameters(tracer: Tracer, loop: Loop, init: np.ndarray, start: int, varying: set[int]) -> np.ndarray:
-    """Return a parameter for each carried scalar that varies; the others are the constants at the start."""
+    """Return a carried array in the body: a parameter for each scalar that varies, else the constant at the start.
+
+    Its first scalar is number `start` of all carried ones; `varying` has the numbers of those that vary.
+    """
     flat = []
     for k, node in enumerate(init.ravel()):
-        if start + k in varying:
-            flat.append(tracer.graph.parameter(node.kind, loop.body, Carried(loop, len(loop.params))))
-            loop.params.append(flat[-1])
-            loop.inits.append(node)
-        else:
-            flat.append(node)
+        flat.append(tracer.graph.carry(loop, node) if start + k in varying else node)
     return array(flat, init.shape)
 
 
@@ -195,10 +184,9 @@ def _increment(jaxpr, var, out) -> int | None:
 
 def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
     """Return the row of a scanned array for the current iteration."""
-    count = x.shape[0]
     index = loop.index
     if loop.reverse:
-        index = tracer.graph.sub(tracer.graph.constant(count - 1), index)
+        index = tracer.graph.sub(tracer.graph.constant(loop.length - 1), index)
     if not isinstance(x, Memory):
         x = tracer.nodes(x)
         if x.size == 0:
@@ -207,20 +195,18 @@ def _row_of(tracer: Tracer, loop: Loop, x) -> np.ndarray:
         if steady is not None:
             return steady
         x = tracer.stack(x)
-    offsets = x.offsets.reshape(count, -1)
-    stride = int(offsets[1, 0] - offsets[0, 0]) if offsets.shape[1] else 0
-    if not (offsets == offsets[0] + stride * np.arange(count)[:, None]).all():
+    stride = x.row_stride()
+    if stride is None:
         x = tracer.stack(tracer.nodes(x))
-        offsets = x.offsets.reshape(count, -1)
-        stride = offsets.shape[1]
-    return array([tracer.load(x, int(k), index, stride) for k in offsets[0]], x.shape[1:])
+        stride = x.buffer.width
+    return array([tracer.load(x, int(k), index, stride) for k in x.offsets[0].ravel()], x.shape[1:])
 
 
 def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | None:
     """Return the current row if all rows are equal, or are integers that grow evenly: it needs no memory. Else None."""
     rows = x.reshape(x.shape[0], -1)
     if all(node is first for row in rows for node, first in zip(row, rows[0], strict=True)):
-        return x[0] if x.ndim > 1 else array([x[0]], ())
+        return x[0, ...]
     if x.ndim == 1 and x[0].kind == INTEGER and all(node.is_constant for node in x):
         values = np.array([node.value for node in x])
         step = int(values[1] - values[0])
@@ -231,49 +217,24 @@ def _steady_rows(tracer: Tracer, x: np.ndarray, index: Node) -> np.ndarray | Non
     return None
 
 
-def close_loop(graph: Graph, loop: Loop) -> Node:
-    """Return the node of a filled loop, made in the region around it."""
-    region = graph.root
-    outer = [*loop.inits, *_live_ins(loop)]
-    for node in outer:
-        if node.region.depth > region.depth:
-            region = node.region
-    return graph.node("loop", tuple(outer), REAL, loop, region, uniform=False)
-
-
-def _live_ins(loop: Loop) -> list[Node]:
-    """Return the nodes of outer regions that a loop uses, which have to be computed before it."""
-    inside = {loop.body, loop.condition_region}
-    found: dict[int, Node] = {}
-    regions = [loop.body, *([loop.condition_region] if loop.condition_region else [])]
-    for region in regions:
-        for node in region.nodes:
-            for arg in node.args:
-                if arg.region not in inside and arg.op != "const":
-                    found.setdefault(arg.serial, arg)
-    ends = [*loop.results, *(node for _, row in loop.rows for node in row)]
-    if loop.condition is not None:
-        ends.append(loop.condition)
-    for node in ends:
-        if node.region not in inside and node.op != "const":
-            found.setdefault(node.serial, node)
-    return list(found.values())
-
-
 def _final(tracer: Tracer, loop: Loop, node: Node, params: np.ndarray) -> np.ndarray:
     """Return "out" nodes, the final values of the carried values `params` of a loop."""
-    own = lambda p: p.op == "param" and p.origin.loop is loop
-    out = lambda p: tracer.graph.unique("out", (node,), p.kind, p.origin.number) if own(p) else p
-    return array([out(p) for p in params.ravel()], params.shape)
+    final = lambda p: tracer.graph.final(node, p.origin.number) if _is_carried(p, loop) else p
+    return array([final(p) for p in params.ravel()], params.shape)
+
+
+def _is_carried(node: Node, loop: Loop) -> bool:
+    """Return True if a node is a carried value of a loop, as its body sees it."""
+    return node.op == "param" and node.origin.loop is loop
 
 
 def while_loop(tracer: Tracer, eqn, *args):
     """Trace a loop that ends when its condition fails, and at the latest after a constant count."""
-    p = eqn.params
+    p, graph = eqn.params, tracer.graph
     condition, body = p["cond_jaxpr"], p["body_jaxpr"]
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:n_cond], args[n_cond : n_cond + n_body], args[n_cond + n_body :]
-    bound = _bound(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
+    bound = _max_iterations(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
     if bound is None:
         raise ProgramError(
             "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the iterations and make "
@@ -281,36 +242,27 @@ def while_loop(tracer: Tracer, eqn, *args):
         )
 
     def attempt(varying: set[int]):
-        """Trace body and condition once; return the loop, its carried values and results."""
-        tracer.depth += 1
-        loop = new_loop(tracer.graph, tracer.depth, bound)
+        loop = graph.open_loop(bound)
         loop.line = jax_compat.user_line(eqn)
-        loop.condition_region = Region(tracer.depth)
-        body_carry, condition_carry, start = [], [], 0
+        body_carry, start = [], 0
         for init in carry:
-            params = _parameters(tracer, loop, tracer.nodes(init), start, varying)
-            start += params.size
-            body_carry.append(params)
-            flat = []
-            for p in params.ravel():
-                if p.op == "param" and p.origin.loop is loop:
-                    p = tracer.graph.parameter(p.kind, loop.condition_region, p.origin)
-                    loop.condition_params.append(p)
-                flat.append(p)
-            condition_carry.append(array(flat, params.shape))
+            body_carry.append(_parameters(tracer, loop, tracer.nodes(init), start, varying))
+            start += body_carry[-1].size
+        graph.open_condition(loop)
+        seen = lambda p: loop.condition_params[p.origin.number] if _is_carried(p, loop) else p
+        condition_carry = [array([seen(p) for p in params.ravel()], params.shape) for params in body_carry]
         (goes_on,) = tracer.run_closed(condition, [*cond_consts, *condition_carry])
         loop.condition = tracer.nodes(goes_on).item()
         results = tracer.run_closed(body, [*body_consts, *body_carry])
-        tracer.depth -= 1
         return loop, body_carry, results
 
     loop, body_carry, _ = _trace_until_steady(tracer, eqn, attempt, carry)
-    node = close_loop(tracer.graph, loop)
+    node = graph.close_loop(loop)
     return [_final(tracer, loop, node, params) for params in body_carry]
 
 
-def _bound(condition, body, n_cond, n_body, carry) -> int | None:
-    """Return the constant limit of the counter that a loop's condition compares and its body increments, else None."""
+def _max_iterations(condition, body, n_cond, n_body, carry) -> int | None:
+    """Return the most iterations of a loop that ends when a counter reaches a constant, None without such a counter."""
     carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
     pending = [condition.outvars[0]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import jax
@@ -176,9 +177,8 @@ class EquationRule(AbstractRule):
         """Return the function active arguments ↦ real results, the other arguments being those in `args`."""
 
         def function(*some):
-            """Return the real results for these active arguments."""
-            given = list(some)
-            full = [given.pop(0) if on else x for on, x in zip(active, args, strict=True)]
+            given = iter(some)
+            full = [next(given) if on else x for on, x in zip(active, args, strict=True)]
             results = jax_compat.bind_again(self.eqn, full, self.eqn.params)
             return [y for y in results if np.dtype(y.dtype).kind == "f"]
 
@@ -189,20 +189,18 @@ class EquationRule(AbstractRule):
         count = len(active)
 
         def tangents(*args):
-            """Return the tangents of the real results; args: all arguments, then tangents of the active ones."""
-            primals = [x for on, x in zip(active, args[:count], strict=True) if on]
+            primals = list(compress(args, active))
             return jax.jvp(self._of_active(args[:count], active), primals, list(args[count:]))[1]
 
         shapes = self._shapes(self.eqn.invars)
-        return jax.make_jaxpr(tangents)(*shapes, *(s for on, s in zip(active, shapes, strict=True) if on))
+        return jax.make_jaxpr(tangents)(*shapes, *compress(shapes, active))
 
     def _cotangents(self, active):
         """Return the jaxpr (all arguments, cotangents of the real results) ↦ cotangents of the active arguments."""
         count = len(active)
 
         def cotangents(*args):
-            """Return the cotangents of the active arguments; args: all arguments, then cotangents of the results."""
-            primals = [x for on, x in zip(active, args[:count], strict=True) if on]
+            primals = list(compress(args, active))
             return jax.vjp(self._of_active(args[:count], active), *primals)[1](list(args[count:]))
 
         results = [x for x in self._shapes(self.eqn.outvars) if np.dtype(x.dtype).kind == "f"]
@@ -210,13 +208,12 @@ class EquationRule(AbstractRule):
 
 
 def _with_rule(plain):
-    """Return the rule of a trace for an equation that has a derivative of its own."""
+    """Return the rule `plain` with marks around the results, in a graph that is to be differentiated."""
 
     def rule(tracer: Tracer, eqn, *args):
-        """Trace an equation as `plain` does, with marks around its results in a graph to be differentiated."""
-        if not tracer.marking:
-            return plain(tracer, eqn, *args)
         outputs = plain(tracer, eqn, *args)
+        if not tracer.marking:
+            return outputs
         rules = tracer.graph.rules
         if id(eqn) not in rules:
             rules[id(eqn)] = EquationRule(eqn)

@@ -91,7 +91,7 @@ class TracedGraph(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, inputs: list[Memory], values: Sequence, outputs: Sequence[Shape]) -> TracedGraph:
-        """Make values the results; arrays in memory stay there if a loop can write them as the output."""
+        """Return the graph with `values` as results, in memory if a loop can write them as the output."""
         tracer = Tracer(graph, np.float64)
         results = []
         for value, out in zip(values, outputs, strict=True):
@@ -159,7 +159,6 @@ class Program:
         """Return the program of a closed jaxpr, which it keeps as its `source`."""
 
         def trace(marking: bool) -> TracedGraph:
-            """Return the graph of the program's source."""
             graph = Graph(None if marking else limit)
             tracer = Tracer(graph, program.dtype, marking)
             args = [place_argument(k, x.shape, x.dtype) for k, x in enumerate(program.inputs)]
@@ -175,23 +174,23 @@ class Program:
         return self._key if self.source is None or active_store() is None else digest(self.source)
 
     def key_of(self, *parts) -> bytes | None:
-        """Return the key of something derived from the program."""
+        """Return the key in the store of something derived from the program, told apart by `parts`, or None."""
         return None if self.key is None else digest_of_parts(self.key, *parts)
 
     @cached_property
     @without_garbage_collection()
     def traced(self) -> TracedGraph:
         """The graph for evaluating, made when first needed and deleted once the code is made."""
-        return self._kept("traced", self._trace(False))
+        return self._register("traced", self._trace(False))
 
     @cached_property
     @without_garbage_collection()
     def marked(self) -> TracedGraph:
         """The graph for differentiating: with marks around values that have a derivative of their own."""
-        return self._kept("marked", self._trace(True))
+        return self._register("marked", self._trace(True))
 
-    def _kept(self, name: str, traced: TracedGraph) -> TracedGraph:
-        """Register a graph that is kept, and return it."""
+    def _register(self, name: str, traced: TracedGraph) -> TracedGraph:
+        """Close a new graph, note it for `release_graphs`, and return it; `name` is "traced" or "marked"."""
         traced.graph.close()
         _graphs.append((weakref.ref(self), name))
         return traced
@@ -222,7 +221,7 @@ class Program:
 
     @cached_property
     def operations(self) -> Counter:
-        """Scalar operations by kind; the body of a loop counts once."""
+        """Number of scalar operations by name; the body of a loop counts once."""
         return Counter(
             node.op for region in self.live.regions for node in self.live.nodes(region) if node.op not in FREE
         )

@@ -13,20 +13,24 @@ from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, elementwise
 
 
-def _elementwise(op):
-    """Return the rule of a primitive that is the operation `op` entry by entry."""
+def _elementwise(formula):
+    """Return the rule of a primitive that is formula(do, *arguments), where do(operation, …) works entry by entry."""
+    return lambda tracer, eqn, *args: formula(tracer.map, *args)
+
+
+def _operation(op):
+    """Return the rule of a primitive that is the operation `op`, entry by entry."""
     return lambda tracer, eqn, *args: tracer.map(op, *args)
 
 
-for _name, _operation in OPERATIONS.items():
-    RULES.update(dict.fromkeys(_operation.primitives, _elementwise(_name)))
+for _name, _entry in OPERATIONS.items():
+    RULES.update(dict.fromkeys(_entry.primitives, _operation(_name)))
 
 
 def _comparison(op):
     """Return the rule of a comparison by the operation `op`."""
 
     def rule(tracer, eqn, a, b):
-        """Compare entry by entry; two large arrays of known integers at once."""
         # Large matrices of indices become masks, such as the identity: compare them at once.
         if a.size > tuning.MAX_ENTRIES_ONE_BY_ONE and all(
             x.op == "const" and x.kind == INTEGER for y in (a, b) for x in y.flat
@@ -45,10 +49,9 @@ for _name in ("le_to", "lt_to"):
 
 
 def _logical(op):
-    """Return the rule of the operation `op` on truth values."""
+    """Return the rule of the operation `op` on truth values; it refuses bitwise operations on integers."""
 
     def rule(tracer, eqn, *args):
-        """Combine truth values entry by entry; refuse bitwise operations on integers."""
         if any(kind_of(x.aval.dtype) != TRUTH for x in eqn.invars):
             raise ProgramError("bitwise operations on integers have no straight-line form here")
         return tracer.map(op, *args)
@@ -61,10 +64,9 @@ for _name in ("and", "or", "xor", "not"):
 
 
 def rule(*names: str, movement: bool = False):
-    """Declare the rule of primitives; a `movement` takes arrays in memory without loading them."""
+    """Declare the rule of primitives; a `movement` only moves entries, those of arrays in memory without a load."""
 
     def declare(function):
-        """Register a function as the rule of these primitives."""
         for name in names:
             RULES[name] = function
             if movement:
@@ -81,11 +83,24 @@ def _same(tracer, eqn, *args):
     return list(args)
 
 
+# Primitives that are a formula of operations, entry by entry; `do` is `Tracer.map`.
+for _name, _formula in {
+    "square": lambda do, x: do("mul", x, x),
+    "rsqrt": lambda do, x: do("div", 1.0, do("sqrt", x)),
+    "exp2": lambda do, x: do("exp", do("mul", math.log(2.0), x)),
+    "log2": lambda do, x: do("mul", 1 / math.log(2.0), do("log", x)),
+    "logistic": lambda do, x: do("div", 1.0, do("add", 1.0, do("exp", do("neg", x)))),
+    "one_minus_square": lambda do, x: do("mul", do("add", 1.0, x), do("sub", 1.0, x)),  # exact near 1
+    "is_finite": lambda do, x: do("lt", do("abs", x), math.inf),
+    "clamp": lambda do, low, x, high: do("min", do("max", x, low), high),
+}.items():
+    RULES[_name] = _elementwise(_formula)
+
+
 def _without_derivative(op: str):
     """Return the rule of a primitive that stops the derivative of its argument."""
 
     def rule_(tracer, eqn, x):
-        """Return the argument, its derivative stopped in a graph that is to be differentiated."""
         if not tracer.marking:
             return x
         return elementwise(lambda a: tracer.graph.hold(a, op), tracer.nodes(x))
@@ -95,12 +110,6 @@ def _without_derivative(op: str):
 
 for _name, _op in (("stop_gradient", "stop"), ("save_for_reverse", "save")):
     rule(_name, movement=True)(_without_derivative(_op))
-
-
-@rule("square")
-def _square(tracer, eqn, x):
-    """Return x²."""
-    return tracer.map("mul", x, x)
 
 
 @rule("integer_pow")
@@ -115,7 +124,6 @@ def _pow(tracer, eqn, x, y):
     graph = tracer.graph
 
     def power(a: Node, b: Node) -> Node:
-        """Return a to the power of b for one entry."""
         if b.is_constant and float(b.value).is_integer() and abs(b.value) <= 16:
             return graph.power(a, int(b.value))
         if b.is_constant and b.value == 0.5:
@@ -123,31 +131,6 @@ def _pow(tracer, eqn, x, y):
         return graph.make("pow", a, graph.make("real", b))
 
     return elementwise(power, x, y)
-
-
-@rule("rsqrt")
-def _rsqrt(tracer, eqn, x):
-    """Return 1 / √x."""
-    return tracer.map("div", tracer.constants(1.0), tracer.map("sqrt", x))
-
-
-@rule("exp2")
-def _exp2(tracer, eqn, x):
-    """Return 2 to the power of x."""
-    return tracer.map("exp", tracer.map("mul", tracer.constants(math.log(2.0)), x))
-
-
-@rule("log2")
-def _log2(tracer, eqn, x):
-    """Return the logarithm of x to the base 2."""
-    return tracer.map("mul", tracer.constants(1 / math.log(2.0)), tracer.map("log", x))
-
-
-@rule("one_minus_square")
-def _one_minus_square(tracer, eqn, x):
-    """Return (1 + x)(1 − x), which is exact where x is close to 1."""
-    one = tracer.constants(1.0)
-    return tracer.map("mul", tracer.map("add", one, x), tracer.map("sub", one, x))
 
 
 @rule("polynomial")
@@ -159,13 +142,6 @@ def _polynomial(tracer, eqn, x, *coefficients):
     return total
 
 
-@rule("logistic")
-def _logistic(tracer, eqn, x):
-    """Return 1 / (1 + exp(−x))."""
-    one = tracer.constants(1.0)
-    return tracer.map("div", one, tracer.map("add", one, tracer.map("exp", tracer.map("neg", x))))
-
-
 @rule("round")
 def _round(tracer, eqn, x):
     """Return x rounded to an integer, ties to even or away from zero."""
@@ -173,15 +149,9 @@ def _round(tracer, eqn, x):
         return tracer.map("round", x)
     size = tracer.map("abs", x)
     whole = tracer.map("floor", size)
-    up = tracer.map("ge", tracer.map("sub", size, whole), tracer.constants(0.5))
-    rounded = tracer.map("select", up, tracer.map("add", whole, tracer.constants(1.0)), whole)
+    up = tracer.map("ge", tracer.map("sub", size, whole), 0.5)
+    rounded = tracer.map("select", up, tracer.map("add", whole, 1.0), whole)
     return tracer.map("mul", tracer.map("sign", x), rounded)
-
-
-@rule("is_finite")
-def _is_finite(tracer, eqn, x):
-    """Return True where x is neither infinite nor NaN."""
-    return tracer.map("lt", tracer.map("abs", x), tracer.constants(math.inf))
 
 
 @rule("select_n")
@@ -193,12 +163,6 @@ def _select_n(tracer, eqn, index, *cases):
     return elementwise(lambda k, *xs: graph.lookup(k, xs), index, *cases)
 
 
-@rule("clamp")
-def _clamp(tracer, eqn, low, x, high):
-    """Return x held within [low, high]."""
-    return tracer.map("min", tracer.map("max", x, low), high)
-
-
 @rule("convert_element_type")
 def _convert(tracer, eqn, x):
     """Return x converted to another type."""
@@ -206,7 +170,6 @@ def _convert(tracer, eqn, x):
     graph = tracer.graph
 
     def convert(a: Node) -> Node:
-        """Convert one entry."""
         if a.kind == kind:
             return a
         if kind == TRUTH:
@@ -236,7 +199,6 @@ def _movement(move):
     """Return the rule of a primitive that permutes, repeats or drops entries: of nodes, or of offsets into memory."""
 
     def apply(tracer, eqn, x, *rest):
-        """Move the entries of x, as nodes or as offsets into memory."""
         if isinstance(x, Memory):
             return x.reorder(np.asarray(move(x.offsets, eqn.params)))
         x = tracer.nodes(x)
@@ -301,9 +263,6 @@ def _iota(tracer, eqn, *args):
     return tracer.constants(values.astype(float) if kind_of(p["dtype"]) == REAL else values)
 
 
-MOVEMENTS.update({"concatenate", "iota"})
-
-
 @rule("pad")
 def _pad(tracer, eqn, x, value):
     """Pad or crop, also between entries."""
@@ -312,22 +271,26 @@ def _pad(tracer, eqn, x, value):
     result = array([value.item()] * math.prod(shape), shape)
     places = [lo + np.arange(size) * (inner + 1) for size, (lo, _, inner) in zip(x.shape, config, strict=True)]
     kept = [(at >= 0) & (at < size) for at, size in zip(places, shape, strict=True)]
-    source = x[np.ix_(*[np.flatnonzero(k) for k in kept])] if x.ndim else x
-    if x.ndim:
-        result[np.ix_(*[at[k] for at, k in zip(places, kept, strict=True)])] = source
-        return result
-    return x
+    if not x.ndim:
+        return x
+    source = x[np.ix_(*[np.flatnonzero(k) for k in kept])]
+    result[np.ix_(*[at[k] for at, k in zip(places, kept, strict=True)])] = source
+    return result
 
 
 # Operations with f(x, x) = x, of which equal arguments are combined once.
 IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
+def _result_kind(eqn) -> str:
+    """Return the kind of the nodes of an equation's first result."""
+    return kind_of(eqn.outvars[0].aval.dtype)
+
+
 def _reduction(combine, start):
-    """Return the rule of a reduction by the operation `combine`, which gives start(equation) for no entries."""
+    """Return the rule of a reduction by the operation `combine`, which gives `start` for no entries."""
 
     def rule_(tracer, eqn, x):
-        """Return the reduction along the equation's axes."""
         axes = tuple(eqn.params["axes"])
         rest = [k for k in range(x.ndim) if k not in axes]
         size = math.prod(x.shape[k] for k in axes)
@@ -336,7 +299,7 @@ def _reduction(combine, start):
         results = []
         for row in flat:
             if not len(row):
-                results.append(tracer.graph.constant(start(eqn)))
+                results.append(tracer.graph.constant(float(start) if _result_kind(eqn) == REAL else start))
                 continue
             # Equal entries change a sum or a product, but no extreme.
             value, *others = dict.fromkeys(row) if combine in IDEMPOTENT else row
@@ -348,23 +311,13 @@ def _reduction(combine, start):
     return rule_
 
 
-def _zero(eqn):
-    """Return the sum of no entries: 0 in the type of the equation's result."""
-    return 0.0 if kind_of(eqn.outvars[0].aval.dtype) == REAL else 0
-
-
-def _one(eqn):
-    """Return the product of no entries: 1 in the type of the equation's result."""
-    return 1.0 if kind_of(eqn.outvars[0].aval.dtype) == REAL else 1
-
-
 for _name, _op, _start in (
-    ("reduce_sum", "add", _zero),
-    ("reduce_prod", "mul", _one),
-    ("reduce_max", "max", lambda eqn: -math.inf),
-    ("reduce_min", "min", lambda eqn: math.inf),
-    ("reduce_and", "and", lambda eqn: True),
-    ("reduce_or", "or", lambda eqn: False),
+    ("reduce_sum", "add", 0),
+    ("reduce_prod", "mul", 1),
+    ("reduce_max", "max", -math.inf),
+    ("reduce_min", "min", math.inf),
+    ("reduce_and", "and", True),
+    ("reduce_or", "or", False),
 ):
     rule(_name)(_reduction(_op, _start))
 
@@ -373,16 +326,14 @@ def _cumulative(op):
     """Return the rule of a cumulative sum, product or extreme, by the operation `op`."""
 
     def rule_(tracer, eqn, x):
-        """Return the partial results along the equation's axis."""
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         rows = np.moveaxis(x, axis, 0)
         order = range(rows.shape[0] - 1, -1, -1) if reverse else range(rows.shape[0])
         result = np.empty_like(rows)
         before = None
         for k in order:
-            here = rows[k] if isinstance(rows[k], np.ndarray) else array([rows[k]], ())
-            before = here if before is None else tracer.map(op, before, here)
-            result[k] = before if rows.ndim > 1 else before.item()
+            before = rows[k, ...] if before is None else tracer.map(op, before, rows[k, ...])
+            result[k, ...] = before
         return np.moveaxis(result, 0, axis)
 
     return rule_
@@ -396,7 +347,6 @@ def _extreme(better):
     """Return the rule of argmax or argmin; `better` is the comparison that a new best entry wins."""
 
     def rule_(tracer, eqn, x):
-        """Return the index of the largest or smallest entry along the equation's axis."""
         graph = tracer.graph
         (axis,) = eqn.params["axes"]
         rows = np.moveaxis(x, axis, -1)
@@ -444,7 +394,7 @@ def _as_matrices(x, batch, contract, first: bool):
 
 
 def product(graph, a, b) -> list[list[Node]]:
-    """Return the product of two matrices. Terms that are known to vanish are skipped."""
+    """Return the rows of the product of two matrices. Terms that are known to vanish are skipped."""
     zero, negative = graph.constant(0.0 if not a.size or a.flat[0].kind == REAL else 0), graph.constant(-0.0)
     present = lambda row: [(k, x) for k, x in enumerate(row) if x is not zero and x is not negative]
     rows = [present(row) for row in b.tolist()]
@@ -469,9 +419,6 @@ def _stack(tracer, eqn, *args):
     return np.stack(args, axis=eqn.params["axis"])
 
 
-MOVEMENTS.add("stack")
-
-
 @rule("unstack", movement=True)
 def _unstack(tracer, eqn, x):
     """Return the slices of an array along an axis."""
@@ -479,7 +426,7 @@ def _unstack(tracer, eqn, x):
     if isinstance(x, Memory):
         return [x.reorder(part) for part in np.moveaxis(x.offsets, axis, 0)]
     rows = np.moveaxis(tracer.nodes(x), axis, 0)
-    return [row if isinstance(row, np.ndarray) else array([row], ()) for row in rows]
+    return [rows[k, ...] for k in range(len(rows))]
 
 
 @rule("empty", "empty2")

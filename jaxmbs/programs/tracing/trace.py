@@ -6,8 +6,8 @@ loop) stay there, as offsets into a buffer, until their scalars are needed.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -40,9 +40,7 @@ class Tracer:
         graph: the graph.
         marking: True if it is to be differentiated, see `marks`.
         dtype: floating-point type of the program.
-        depth: number of loops around the equation that is traced.
         varying: id of a loop's equation ↦ carried scalars that were found to vary.
-        rules: rules of primitives by name.
         calls: results of called functions by the function and its arguments.
     """
 
@@ -50,9 +48,7 @@ class Tracer:
         self.graph = graph
         self.marking = marking
         self.dtype = np.dtype(dtype)
-        self.depth = 0
         self.varying: dict[int, set[int]] = {}
-        self.rules: dict[str, Callable] = RULES
         self.calls: dict[tuple, list] = {}
 
     def constants(self, values) -> np.ndarray:
@@ -91,25 +87,15 @@ class Tracer:
         """Put an array of nodes into memory, row by row, and return it there."""
         flat = values.ravel()
         after = self.graph.stack(tuple(flat), values.shape[0])
-        return Memory(after.buffer, np.arange(len(flat)).reshape(values.shape), after)
+        return after.buffer.whole(after).reshape(values.shape)
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
         """Return the outputs of a jaxpr for these constants and arguments."""
-        values: dict[Any, Any] = {}
-        for var, value in zip(jaxpr.constvars, consts, strict=True):
-            values[var] = value
-        for var, value in zip(jaxpr.invars, args, strict=True):
-            values[var] = value
-
-        def read(atom):
-            """Return the value of a variable or constant of the jaxpr."""
-            if hasattr(atom, "val"):
-                return self.constants(atom.val)
-            return values[atom]
-
-        for eqn in _needed_equations(jaxpr):
-            for var, value in zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True):
-                values[var] = value
+        values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+        values.update(zip(jaxpr.invars, args, strict=True))
+        read = lambda atom: self.constants(atom.val) if hasattr(atom, "val") else values[atom]
+        for eqn in _kept_needed_equations(jaxpr):
+            values.update(zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True))
         return [read(x) for x in jaxpr.outvars]
 
     def run_closed(self, closed_jaxpr, args: Sequence) -> list:
@@ -119,7 +105,7 @@ class Tracer:
     def apply(self, eqn, args: list) -> list:
         """Return the results of one equation; an error in it gets its name and its line."""
         name = eqn.primitive.name
-        rule = self.rules.get(name)
+        rule = RULES.get(name)
         try:
             if rule is None:
                 raise ProgramError(unknown_primitive(name))
@@ -155,15 +141,13 @@ class Tracer:
                 f"{dtype} in a program of {self.dtype}: give all arguments and constants the same floating-point type"
             )
 
-    def map(self, op: str, *args: np.ndarray, kind: str | None = None) -> np.ndarray:
-        """Return the results of an operation on arrays of nodes, entry by entry."""
-        make = self.graph.make
-        function = lambda *xs: make(op, *xs, kind=kind)
-        return elementwise(function, *args)
+    def map(self, op: str, *args: np.ndarray | float) -> np.ndarray:
+        """Return the results of an operation on numbers and arrays of nodes, entry by entry."""
+        arrays = [x if isinstance(x, np.ndarray) else self.constants(x) for x in args]
+        return elementwise(partial(self.graph.make, op), *arrays)
 
 
-@functools.lru_cache(maxsize=1024)
-def _needed_equations(jaxpr) -> list:
+def needed_equations(jaxpr) -> list:
     """Return the equations that the results of a jaxpr depend on."""
     needed = {x for x in jaxpr.outvars if not hasattr(x, "val")}
     found = []
@@ -172,6 +156,10 @@ def _needed_equations(jaxpr) -> list:
             found.append(eqn)
             needed.update(x for x in eqn.invars if not hasattr(x, "val"))
     return found[::-1]
+
+
+# The same for jaxprs that are traced again and again, such as those of called functions.
+_kept_needed_equations = lru_cache(maxsize=1024)(needed_equations)
 
 
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
@@ -192,12 +180,10 @@ def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
 def unknown_primitive(name: str) -> str:
     """Return the message for a primitive without a rule."""
     advice = {
-        "while": "write it as a counted loop (fori_loop with constant bounds, scan), or stop at a constant count",
         "eigh": "eigenvalues need iterations; compute them outside the program",
         "svd": "singular values need iterations; compute them outside the program",
         "qr": "use a Cholesky or LU factorisation, or compute it outside the program",
         "fft": "compute it outside the program",
-        "sort": "compare and select instead",
         "ffi_call": "calls to foreign code have no scalars to look into",
         "pure_callback": "calls to Python have no scalars to look into",
     }.get(name, "compute it outside the program, or use array code")
@@ -205,10 +191,9 @@ def unknown_primitive(name: str) -> str:
 
 
 def call(key: str):
-    """Return the rule of a primitive that calls the jaxpr in its parameter `key`."""
+    """Return the rule of a primitive that calls the jaxpr in its parameter `key`; large results are kept for reuse."""
 
     def rule(tracer: Tracer, eqn, *args):
-        """Return the results of the called jaxpr; those of large ones are kept for equal arguments."""
         inner = eqn.params[key]
         run = lambda: tracer.run_closed(inner, args) if hasattr(inner, "consts") else tracer.run(inner, [], args)
         if len(inner.eqns) < tuning.MIN_EQUATIONS_TO_KEEP_RESULTS:
@@ -254,4 +239,4 @@ RULES: dict[str, Callable] = {
 # Names of the primitives whose rules take arrays in memory, and deferred ones, without loading them.
 TAKES_MEMORY: set[str] = set(RULES)
 # Names of the primitives that only move entries, without computing.
-MOVEMENTS: set[str] = set()
+MOVEMENTS = {"concatenate", "iota", "stack"}
