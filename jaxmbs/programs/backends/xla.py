@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,15 +20,12 @@ class ElementwiseXLA(AbstractBackend):
     """Runs a program as one XLA operation over the whole batch for each scalar operation. Loops are XLA's loops."""
 
     def takes(self, platform):
-        """Return True: XLA runs on every platform."""
         return True
 
     def lower(self, program, batch, args, platform):
-        """Return the outputs of the program, evaluated operation by operation over the batch."""
         return over_batch(lambda *xs: evaluate(program, *xs, separate=platform == "cpu"), batch, args)
 
     def explain(self):
-        """Return the kind of code in words."""
         return "straight-line, XLA"
 
 
@@ -60,7 +59,6 @@ class _Evaluation:
 
     def __init__(self, program: Program, args, separate: bool):
         self.separate = separate
-        self._shared: dict[Region, set[int]] = {}
         self.program, self.live = program, program.live
         self.integer = np.dtype(jnp.zeros((), int).dtype)
         self.inputs = [self._widen(jnp.ravel(x)) for x in args]
@@ -96,9 +94,7 @@ class _Evaluation:
 
     def region(self, region: Region, values) -> None:
         """Compute the nodes of a region, and add them to `values` by serial number."""
-        nodes = self.live.nodes(region)
-        shared = self.shared(region) if self.separate else set()
-        for node in nodes:
+        for node in self.live.nodes(region):
             if node.op == "loop":
                 self.loop(node, values)
             elif node.op == "stack":
@@ -107,30 +103,25 @@ class _Evaluation:
                 continue
             elif node.op == "load" or not self.separate:
                 values[node.serial] = self.compute(node, values)
-            elif node.serial in shared:
+            elif node.serial in self.shared:
                 values[node.serial] = self.call(node, values)
 
-    def shared(self, region: Region) -> set[int]:
-        """Return the serial numbers of nodes that are used more than once, or outside the region's own expressions."""
-        if region not in self._shared:
-            uses: dict[int, int] = {}
-            count = lambda node, n=1: uses.__setitem__(node.serial, uses.get(node.serial, 0) + n)
-            for other in self.live.regions:
-                for node in self.live.nodes(other):
-                    own = other is region and node.op not in ("loop", "stack", "load")
-                    for arg in node.args:
-                        count(arg, 1 if own else 2)
-                    if node.op == "loop":
-                        loop = node.loop
-                        ends = [*loop.results, *loop.inits, *(x for _, row in loop.rows for x in row)]
-                        for x in [*ends, *([loop.condition] if loop.condition else [])]:
-                            count(x, 2)
-            for result in self.program.results:
-                if not isinstance(result, Memory):
-                    for x in result.ravel():
-                        count(x, 2)
-            self._shared[region] = {serial for serial, n in uses.items() if n > 1}
-        return self._shared[region]
+    @cached_property
+    def shared(self) -> set[int]:
+        """Serial numbers of the nodes that are used more than once, or outside the expressions of their own region."""
+        ends: list[Node] = [
+            x for result in self.program.results if not isinstance(result, Memory) for x in result.ravel()
+        ]
+        for region in self.live.regions:
+            for node in self.live.nodes(region):
+                if node.op in ("loop", "stack", "load"):
+                    ends += node.args
+                if node.op == "loop":
+                    loop = node.loop
+                    ends += [*loop.results, *loop.inits, *(x for _, row in loop.rows for x in row)]
+                    ends += [loop.condition] if loop.condition else []
+        several = {serial for serial, uses in self.live.uses.items() if uses > 1}
+        return several | self.live.crossing | {x.serial for x in ends}
 
     def call(self, node: Node, values):
         """Return a shared node, computed with its expression in a function that XLA does not inline."""

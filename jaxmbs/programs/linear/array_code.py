@@ -12,7 +12,9 @@ MAX_BLOCK_ROWS = 16
 
 def factor_array(matrix, limit, *, kind: str):
     """Return factors, sign, rcond and kept rows, for any leading batch axes; see `primitives.factorise`."""
-    one = {"general": _invert, "symmetric": _positive, "semidefinite": _semidefinite}[kind]
+    if kind == "symmetric":
+        limit = jnp.zeros(matrix.shape[:-1], matrix.dtype)
+    one = _invert if kind == "general" else _symmetric_root
     for _ in range(matrix.ndim - 2):
         one = jax.vmap(one)
     return one(matrix, limit)
@@ -26,30 +28,20 @@ def solve_array(matrix, factors, limit, rhs, *, kind: str, transposed: bool):
     return jnp.matmul(turned, jnp.matmul(factors, rhs))
 
 
-def _positive(matrix, _):
-    """Factor a positive definite matrix.
+def _symmetric_root(matrix, floor):
+    """Factor a positive definite or semidefinite matrix A.
 
     LAPACK's Cholesky factors are avoided, because XLA's threads sometimes deadlock in programs that call LAPACK several
     times.
 
-    Returns:
-        (G with GᵀG = A⁻¹, 1, smallest pivot / diagonal entry, ones).
-    """
-    return _symmetric_root(matrix, jnp.zeros(matrix.shape[0], matrix.dtype))
-
-
-def _semidefinite(matrix, floor):
-    """Factor a semidefinite matrix.
+    Args:
+        matrix: A (n, n).
+        floor: least pivot of each row (n,).
 
     Returns:
-        (G with GᵀG an inverse for the rows that do not depend on others and zero in the rest, 1, smallest pivot /
-        diagonal entry, 1 for these rows and 0 for others).
+        (G with GᵀG an inverse for the rows whose pivots are above `floor`, zero in the others; 1; smallest pivot / diagonal
+        entry; 1 for these rows, 0 for the others).
     """
-    return _symmetric_root(matrix, floor)
-
-
-def _symmetric_root(matrix, floor):
-    """Return (G, 1, rcond, kept rows), GᵀG being the inverse without the rows whose pivots are below `floor`."""
     # G instead of the inverse: a pivot that is only rounding, but above the floor, makes the inverse so large that the
     # rounding of its entries spoils solutions. In G it affects one row, whose part of a solution lies in the null space.
     root, pivots = _root_by_blocks(matrix, floor)

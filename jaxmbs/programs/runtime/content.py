@@ -115,7 +115,7 @@ class _Content:
         if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in KNOWN_PACKAGES:
             return "module", x.__name__
         if dataclasses.is_dataclass(x):
-            return self.name(type(x)), [(f.name, self.text(getattr(x, f.name, None))) for f in dataclasses.fields(x)]
+            return self.name(type(x)), self.fields(x)
         if hasattr(x, "key") and hasattr(x, "derived"):  # a program within a program
             # Programs have keys if they are kept on disk.
             key = x.key if self.strict or x.source is None else self.once(x.source)
@@ -132,6 +132,10 @@ class _Content:
                 return type(x).__qualname__
             raise NoDigest(text)
         return type(x).__qualname__, text
+
+    def fields(self, x) -> list[tuple]:
+        """Return the names and texts of the fields of a dataclass."""
+        return [(field.name, self.text(getattr(x, field.name, None))) for field in dataclasses.fields(x)]
 
     def once(self, x) -> bytes:
         """Return the digest of a jaxpr or function, computed once for each object."""
@@ -193,19 +197,16 @@ class _Content:
             if inner is not None and self.package(f) in KNOWN_PACKAGES:
                 return "wrapped", self.name(type(f)), self.text(inner)
             if dataclasses.is_dataclass(f):
-                fields = [(x.name, self.text(getattr(f, x.name, None))) for x in dataclasses.fields(f)]
-                return self.name(type(f)), fields
+                return self.name(type(f)), self.fields(f)
             if hasattr(f, "__dict__") and self.package(type(f)) in KNOWN_PACKAGES:
                 return self.name(type(f)), self.text(vars(f))
             return self._representation(f)
         values, variables = referenced_values(f)
         cells = [self.text(x) for x in values]
         bound = self.text(f.__defaults__), self.text(f.__kwdefaults__), cells
-        where = f.__code__.co_firstlineno
         if self.package(f) in KNOWN_PACKAGES:
-            return self.name(f), where, bound
-        used = [(name, self.text(x)) for name, x in variables]
-        return self.name(f), self.code(f.__code__), bound, used
+            return self.name(f), f.__code__.co_firstlineno, bound
+        return self.name(f), self.code(f.__code__), bound, [(name, self.text(x)) for name, x in variables]
 
     def code(self, code: types.CodeType):
         """Return the parts of a code object that make its content."""

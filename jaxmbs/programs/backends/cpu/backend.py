@@ -17,11 +17,9 @@ class MachineCodeOnCPU(AbstractBackend):
     """Runs a program as one kernel of machine code, its loops inside, with a lane for each sample. Needs llvmlite."""
 
     def takes(self, platform):
-        """Return True on CPUs if llvmlite can compile for this one."""
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.cpu.machine")
 
     def lower(self, program, batch, args, platform):
-        """Return the outputs of a call of the program's machine code for the whole batch."""
         total = math.prod(batch)
         name = target(program, total)
         # Inputs that no result depends on are not passed: a mechanism has many numbers.
@@ -37,7 +35,6 @@ class MachineCodeOnCPU(AbstractBackend):
         return jax.ffi.ffi_call(name, outputs)(meta, *args)
 
     def explain(self):
-        """Return the kind of code in words."""
         return "straight-line, LLVM"
 
 

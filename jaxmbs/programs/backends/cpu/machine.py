@@ -9,9 +9,9 @@ import platform
 import numpy as np
 from llvmlite import binding
 
-from jaxmbs.programs.backends.cpu.handler import HANDLER, buffers
+from jaxmbs.programs.backends.cpu.handler import handler
 from jaxmbs.programs.backends.cpu.vectors import VectorEmitter
-from jaxmbs.programs.backends.llvm import elementary, ffi
+from jaxmbs.programs.backends.llvm import elementary
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.content import digest_of_parts
@@ -54,28 +54,13 @@ def module_text(program: Program, lanes: int) -> tuple[str, set]:
     """Return the LLVM module of a program as text, and the elementary functions that it calls."""
     emitter = VectorEmitter(program, lanes)
     kernel = emitter.emit()
-    inputs, outputs = len(program.facts.loaded), len(program.outputs)
-    handler = HANDLER.format(
-        begin=ffi.begin(),
-        exhausted=ffi.EXHAUSTED,
-        number_of_threads=ffi.api_field("XLA_FFI_ThreadPool_NumThreads"),
-        schedule=ffi.api_field("XLA_FFI_ThreadPool_Schedule"),
-        destroy_error=ffi.api_field("XLA_FFI_Error_Destroy"),
-        count=max(inputs + outputs, 1),
-        buffers=buffers(inputs, outputs),
-        effort=program.work,
-        worth=tuning.MIN_OPERATIONS_FOR_THREADS,
-        parts=tuning.PARTS_PER_THREAD,
-        lanes=lanes,
-    )
-    declared = _declared_functions(kernel)
-    lines = [line for line in handler.splitlines() if line.split("(")[0] not in declared]
-    attributes = " ".join([*ATTRIBUTES, _target_attributes()])
+    declared = {line.split("(")[0] for line in kernel.splitlines() if line.startswith("declare")}
+    lines = handler(len(program.facts.loaded), len(program.outputs), program.work, lanes).splitlines()
     called = emitter.module.elementary
     text = [
         kernel,
-        *lines,
-        f"attributes #0 = {{ {attributes} }}",
+        *(line for line in lines if line.split("(")[0] not in declared),
+        f"attributes #0 = {{ {' '.join([*ATTRIBUTES, _target_attributes()])} }}",
         *elementary.declarations(called, emitter.module.real),
     ]
     return "\n".join(text), called
@@ -89,18 +74,11 @@ def _target_attributes() -> str:
     return " ".join(f'"{name}"="{value}"' for name, value in attributes.items())
 
 
-def _declared_functions(text: str) -> set[str]:
-    """Return the names of the functions that an LLVM module declares."""
-    return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
-
-
 @without_garbage_collection()
 def object_code(program: Program, lanes: int, effort: int) -> bytes:
     """Return a program compiled for this processor, as an object file."""
     text, called = module_text(program, lanes)
-    module = binding.parse_assembly(text)
-    if called:
-        module.link_in(binding.parse_assembly(elementary.definitions(called, program.dtype, _target_attributes())))
+    module = elementary.link(text, called, program.dtype, _target_attributes())
     machine = _machine(effort)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)

@@ -11,7 +11,7 @@ of the lanes since it began; and, with one bit for each lane, which ones are set
 
 from __future__ import annotations
 
-from jaxmbs.programs.backends.cpu.lanes import following_samples, lane_numbers, splat
+from jaxmbs.programs.backends.cpu.vector_code import following_samples, lane_numbers, splat
 from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.graph.liveness import Liveness

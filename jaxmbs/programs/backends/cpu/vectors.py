@@ -5,9 +5,8 @@ A loop with a condition takes as many iterations as the slowest lane of its grou
 
 from __future__ import annotations
 
-from jaxmbs.programs.backends.cpu.lanes import following_samples, splat
 from jaxmbs.programs.backends.cpu.patience import Patience
-from jaxmbs.programs.backends.cpu.vector_code import VectorCode
+from jaxmbs.programs.backends.cpu.vector_code import VectorCode, following_samples, splat
 from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT, align
 

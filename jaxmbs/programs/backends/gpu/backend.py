@@ -22,7 +22,6 @@ class AbstractThreads(AbstractBackend):
     by_threads = True
 
     def lower(self, program, batch, args, platform):
-        """Return the outputs of a launch of the program's kernel for the whole batch."""
         total = math.prod(batch)
         if total == 0 or not program.outputs:
             return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
@@ -85,37 +84,48 @@ class KernelOnGPU(AbstractThreads):
     """Kernels on NVIDIA's GPUs. Imports llvmlite when it is needed."""
 
     def takes(self, platform):
-        """Return True on CUDA devices if LLVM can write PTX here."""
         return platform == "cuda" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
     def explain(self):
-        """Return the kind of code in words."""
         return "straight-line, one kernel on the GPU"
 
     def load(self, program):
-        """Load the kernel by NVIDIA's driver; return None, or the reason why the driver refuses it."""
-        return _load_on_gpu(program)
+        from jaxmbs.programs.backends.gpu import driver, host, ptx
+
+        # Without a GPU there is nothing to load: the code is for another machine.
+        if not driver.devices():
+            return None
+        if driver.library() is None:
+            return f"{driver.LIBRARY} is missing"
+        name = self.name(program)
+        if name not in _refusals:
+            kernel = ptx.kernel(program, self.capability())
+            launcher = lambda: host.launcher(program, bool(kernel.scratch), driver.load(kernel.text))
+            try:
+                _on_gpu.add(name, launcher)
+            except driver.DriverError as error:
+                _refusals[name] = str(error)
+                why = f"XLA computes '{program.name}' on the GPU without a kernel of its own: {error}"
+                warnings.warn(why, stacklevel=2)
+        return _refusals.get(name)
 
     def capability(self):
-        """Return the lowest compute capability of the GPUs of this process."""
         from jaxmbs.programs.backends.gpu import driver
 
         return driver.capability()
 
     def name(self, program):
-        """Return the name under which XLA finds the kernel of a program for the GPUs of this process."""
-        return _name(program, self.capability())
+        major, minor = self.capability()
+        return f"jaxmbs_gpu_{major}{minor}_{program.fingerprint}"
 
 
 class KernelOnHost(AbstractThreads):
     """The same kernels on this processor, one thread after the other, for tests."""
 
     def takes(self, platform):
-        """Return True on CPUs if LLVM can write PTX here."""
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
     def explain(self):
-        """Return the kind of code in words."""
         return "straight-line, one kernel, its threads one after the other on the host"
 
     def capability(self):
@@ -130,7 +140,6 @@ class KernelOnHost(AbstractThreads):
         return None
 
     def name(self, program):
-        """Return the name under which XLA finds the kernel of a program for this processor."""
         return f"jaxmbs_threads_{program.fingerprint}"
 
 
@@ -141,35 +150,7 @@ def grid(total: int, scratch: int) -> tuple[int, int]:
     return min(blocks, tuning.MAX_WORKSPACE_BYTES // (scratch * block)) if scratch else blocks, block
 
 
-def _name(program: Program, capability: tuple[int, int]) -> str:
-    """Return XLA's name of the kernel of a program for a compute capability."""
-    return f"jaxmbs_gpu_{capability[0]}{capability[1]}_{program.fingerprint}"
-
-
+# Kernels that XLA can call, on the host and on GPUs.
 _on_host, _on_gpu = ffi.Registry("cpu"), ffi.Registry("CUDA")
+# XLA's name of a kernel ↦ reason why the driver refuses it.
 _refusals: dict[str, str] = {}
-
-
-def _load_on_gpu(program: Program) -> str | None:
-    """Return why the driver refuses the kernel of a program, with one warning; else load and register it, and return None.
-
-    If JAX has no GPU there is nothing to load: the code is for another machine.
-    """
-    from jaxmbs.programs.backends.gpu import driver, host, ptx
-
-    if not driver.devices():
-        return None
-    if driver.library() is None:
-        return f"{driver.LIBRARY} is missing"
-    capability = driver.capability()
-    name = _name(program, capability)
-    if name not in _refusals:
-        kernel = ptx.kernel(program, capability)
-        launcher = lambda: host.launcher(program, bool(kernel.scratch), driver.load(kernel.text))
-        try:
-            _on_gpu.add(name, launcher)
-        except driver.DriverError as error:
-            _refusals[name] = str(error)
-            why = f"XLA computes '{program.name}' on the GPU without a kernel of its own: {error}"
-            warnings.warn(why, stacklevel=2)
-    return _refusals.get(name)

@@ -81,7 +81,9 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
     )
     # Ahead of the text, so that loads and stores are as aligned as GPUs want them.
     heading = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
-    module = link_elementary("\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter, program)
+    module = elementary.link(
+        "\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter.module.elementary, program.dtype
+    )
     optimise(module, machine)
     return Kernel(
         machine.emit_assembly(module), emitter.frame.bytes, emitter.plan.scratch_bytes, sorted(emitter.plan.apart)
@@ -113,15 +115,6 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
         *elementary.declarations(emitter.module.elementary, emitter.module.real),
     ]
     return "\n".join(lines), emitter
-
-
-def link_elementary(text: str, emitter: ThreadEmitter, program: Program):
-    """Return the LLVM module of a text, with the elementary functions that it calls linked in."""
-    module = binding.parse_assembly(text)
-    called = emitter.module.elementary
-    if called:
-        module.link_in(binding.parse_assembly(elementary.definitions(called, program.dtype)))
-    return module
 
 
 def optimise(module, machine) -> None:

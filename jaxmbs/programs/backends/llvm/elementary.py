@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 
 from jaxmbs.programs.backends.llvm import exponentials, vector_math
 
@@ -24,6 +24,14 @@ def declarations(functions, real: str) -> list[str]:
         result = f"{{{kind}, {kind}}}" if name == "sin_cos" else kind
         lines.append(f"declare {result} @{name}.{lanes}({', '.join([kind] * _arity(name))})")
     return lines
+
+
+def link(text: str, functions, dtype, attributes: str = ""):
+    """Return the LLVM module of a text as llvmlite's object, with the definitions of these functions linked in."""
+    module = binding.parse_assembly(text)
+    if functions:
+        module.link_in(binding.parse_assembly(definitions(functions, dtype, attributes)))
+    return module
 
 
 def definitions(functions, dtype, attributes: str = "") -> str:

@@ -72,20 +72,8 @@ INTERNAL = 13
 
 # LLVM code of `failure` and of the beginning of `handler`, see `begin`.
 _BEGIN = """
-define internal ptr @failure(ptr %frame, ptr %message, i32 %code) #0 {{
-  %api.at = getelementptr i8, ptr %frame, i64 16
-  %api = load ptr, ptr %api.at
-  %f.at = getelementptr i8, ptr %api, i64 {create_error}
-  %f = load ptr, ptr %f.at
-  %args = alloca [4 x i64]
-  store i64 32, ptr %args
-  %a1 = getelementptr i8, ptr %args, i64 8
-  store ptr null, ptr %a1
-  %a2 = getelementptr i8, ptr %args, i64 16
-  store ptr %message, ptr %a2
-  %a3 = getelementptr i8, ptr %args, i64 24
-  store i32 %code, ptr %a3
-  %error = call ptr %f(ptr %args)
+define internal ptr @failure(ptr %api, ptr %message, i32 %code) #0 {{
+{create_error}
   ret ptr %error
 }}
 
@@ -118,6 +106,10 @@ stage:
 nothing:
   ret ptr null
 run:
+  %api.at = getelementptr i8, ptr %frame, i64 16
+  %api = load ptr, ptr %api.at
+  %context.at = getelementptr i8, ptr %frame, i64 24
+  %context = load ptr, ptr %context.at
   %args.at = getelementptr i8, ptr %frame, i64 72
   %args = load ptr, ptr %args.at
   %rets.at = getelementptr i8, ptr %frame, i64 112
@@ -127,11 +119,36 @@ run:
 def begin() -> str:
     """Return LLVM code: the beginning of `handler`, and `failure`, which makes an error of a message and a code.
 
-    The handler answers the question for the version of the interface, and goes on with %args and %rets if there is
-    something to compute.
+    The handler answers the question for the version of the interface. If there is something to compute, it goes on with
+    %api, %context, %args and %rets: the table of XLA's functions, their first argument, the operands and the results.
     """
     major, minor = api_version()
-    return _BEGIN.format(major=major, minor=minor, create_error=api_field("XLA_FFI_Error_Create"))
+    create_error = api_call("XLA_FFI_Error_Create", "error", "ptr %message", "i32 %code")
+    return _BEGIN.format(major=major, minor=minor, create_error=create_error)
+
+
+def api_call(function: str, name: str, *values: str) -> str:
+    """Return LLVM lines that call a function of the table %api, with the struct of its arguments on the stack.
+
+    Args:
+        function: a key of `layout.CALLED`.
+        name: %name becomes the function's result, the address of an error or null; %name.field the address of a field
+            of the struct.
+        values: LLVM's types and values of the fields after `extension_start`.
+    """
+    fields = layout.CALLED[function]
+    lines = [
+        f"  %{name}.at = getelementptr i8, ptr %api, i64 {api_field(function)}",
+        f"  %{name}.function = load ptr, ptr %{name}.at",
+        f"  %{name}.args = alloca [{1 + len(fields)} x i64]",
+        f"  store i64 {8 * (1 + len(fields))}, ptr %{name}.args",
+    ]
+    for place, (field, value) in enumerate(zip(fields, ("ptr null", *values), strict=True), 1):
+        lines += [
+            f"  %{name}.{field} = getelementptr i64, ptr %{name}.args, i64 {place}",
+            f"  store {value}, ptr %{name}.{field}",
+        ]
+    return "\n".join([*lines, f"  %{name} = call ptr %{name}.function(ptr %{name}.args)"])
 
 
 def addresses(inputs: int, outputs: int) -> str:
