@@ -35,12 +35,12 @@ class AbstractBackend(abc.ABC):
 
     @abc.abstractmethod
     def lower(self, program: Program, batch: tuple[int, ...], args, platform: str) -> list:
-        """Return the outputs for a batch, in JAX operations that XLA has: called while a platform's code is made.
+        """Return the outputs for a batch, as traced values of JAX operations that XLA has.
 
         Args:
             program: program to run.
             batch: sizes of the batch axes.
-            args: operands.
+            args: operands, traced.
             platform: one that this backend takes.
         """
 
@@ -49,7 +49,7 @@ class AbstractBackend(abc.ABC):
         """Return the kind of code that programs run as, for `mbs.explain`."""
 
 
-def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, int]]]:
+def merge_batch_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, int]]]:
     """Merge the batch axes into an outer and an inner one.
 
     Neighbouring axes on which all operands agree become one; if more than two are left, operands are broadcast.
@@ -59,8 +59,8 @@ def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, i
         batch: their sizes.
 
     Returns:
-        The operands; the number of samples along the inner axis; for each operand the numbers of its own samples between
-        neighbours along the outer and the inner axis.
+        The operands; the number of samples along the inner axis; for each operand the distances between neighbours along
+        the outer and the inner axis, in samples of the operand, 0 along an axis on which it does not depend.
     """
     depends = [tuple(x.shape[k] == size for x in args) for k, size in enumerate(batch)]
     merged: list[tuple[int, tuple[bool, ...]]] = []
@@ -82,7 +82,7 @@ def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, i
 
 
 def over_batch(function: Callable, batch: tuple[int, ...], args) -> list:
-    """Return function(*args), which is written for one sample, for a whole batch: nested vmaps over its axes."""
+    """Return function(*args) for a whole batch, by nested vmaps over its axes, of a function of one sample."""
     for axis in reversed(range(len(batch))):
         axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
         if all(a is None for a in axes):

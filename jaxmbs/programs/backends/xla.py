@@ -190,10 +190,18 @@ class _Evaluation:
             if other.op == "out" and other.args[0] is node:
                 values[other.serial] = of_number[other.number]
 
-    def _body(self, loop: Loop, carried, index, state, outer):
-        """Return the carried values and rows of one iteration."""
+    def _body(self, loop: Loop, carried, index, old, outer):
+        """Return the new carried values and the rows of one iteration.
+
+        Args:
+            loop: the loop.
+            carried: numbers of the carried values that are needed.
+            index: number of the iteration.
+            old: carried values before it.
+            outer: values outside the loop by serial number.
+        """
         values = dict(outer)
-        for k, x in zip(carried, state, strict=True):
+        for k, x in zip(carried, old, strict=True):
             values[loop.params[k].serial] = x
         values[loop.index.serial] = index
         held = dict(self.memory)
@@ -205,9 +213,9 @@ class _Evaluation:
     def _scan(self, loop: Loop, carried, inits, outer):
         """Return the final values of a counted loop by `lax.scan`, and keep its rows in `memory`."""
 
-        def step(state, index):
-            """Return the carried values and rows of one iteration."""
-            return self._body(loop, carried, index, state, outer)
+        def step(old, index):
+            """Return the new carried values and the rows of one iteration."""
+            return self._body(loop, carried, index, old, outer)
 
         finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
         for (buffer, _), columns in zip(self.live.rows(loop), rows, strict=True):
@@ -221,17 +229,17 @@ class _Evaluation:
         assert condition is not None
         assert region is not None
 
-        def goes_on(state):
-            """Return True if iterations are left and the condition holds."""
+        def goes_on(counted):
+            """Return True if iterations are left and the condition holds; `counted` is their number and carried values."""
             values = dict(outer)
-            for k, x in zip(carried, state[1:], strict=True):
+            for k, x in zip(carried, counted[1:], strict=True):
                 values[loop.condition_params[k].serial] = x
             self.region(region, values)
-            return (state[0] < loop.length) & self.value(condition, values)
+            return (counted[0] < loop.length) & self.value(condition, values)
 
-        def step(state):
+        def step(counted):
             """Return the number of the next iteration, and the carried values."""
-            new, _ = self._body(loop, carried, state[0], state[1:], outer)
-            return (state[0] + 1, *new)
+            new, _ = self._body(loop, carried, counted[0], counted[1:], outer)
+            return (counted[0] + 1, *new)
 
         return lax.while_loop(goes_on, step, (jnp.zeros((), self.integer), *inits))[1:]

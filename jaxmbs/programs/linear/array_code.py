@@ -21,7 +21,7 @@ def factor_array(matrix, limit, *, kind: str):
 
 
 def solve_array(matrix, factors, limit, rhs, *, kind: str, transposed: bool):
-    """Return the solutions for right-hand sides (…, m, k), for any leading batch axes."""
+    """Return the solutions for right-hand sides (…, m, k), for any leading batch axes, by the factors alone."""
     turned = jnp.swapaxes(factors, -1, -2)
     if kind == "general":
         return jnp.matmul(turned if transposed else factors, rhs)

@@ -191,6 +191,11 @@ class Elimination:
     If `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero: solutions are
     meaningless, but finite.
 
+    Args:
+        graph: the graph.
+        matrix: nodes of the matrix.
+        regular: truth value, False where the matrix is known not to be regular; None if it always is.
+
     Attributes:
         factors: for solving.
         sign: sign of the determinant, 1 if there is none.
@@ -365,7 +370,7 @@ def is_zero(x: Node) -> bool:
 
 
 def parity(order: Sequence[int]) -> int:
-    """Return the sign of a permutation, 1 or −1."""
+    """Return the sign of a permutation of 0, 1, …: 1 or −1."""
     order, sign = list(order), 1
     for k in range(len(order)):
         while order[k] != k:
@@ -381,6 +386,10 @@ def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[i
     It takes a matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the
     rows that are matched to its columns. If the pattern has no full diagonal, as with more rows than columns, there is
     one block.
+
+    Args:
+        pattern: row ↦ columns in which it has entries.
+        columns: all columns.
     """
     matched: dict[int, int] = {}  # column → row
 
@@ -408,7 +417,7 @@ def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[i
 
 
 def _strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:
-    """Return the strongly connected parts of a graph, by Tarjan's algorithm."""
+    """Return the strongly connected parts of a graph, given as node ↦ successors, by Tarjan's algorithm."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

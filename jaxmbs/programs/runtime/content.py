@@ -62,8 +62,13 @@ class _Content:
     """Digests of values; those of jaxprs and functions are kept, because they occur in many places.
 
     Attributes:
-        of_function: (function) ↦ its identity. None: functions have digests, and values without one raise `Unknown`.
+        of_function: (function) ↦ its identity. None: functions have digests, and values without one raise `NoDigest`.
+        strict: True if values without a digest raise `NoDigest`; else they count by their type.
+        known: id of a jaxpr or function ↦ its digest.
         alive: objects that are identified by their id, and must not be deleted.
+        types: type of a variable ↦ its text.
+        depth: number of functions around the current one.
+        marks: id of a mark of a transformation ↦ its number.
     """
 
     def __init__(self, of_function: Callable[[Any], Any] | None = None):
@@ -167,11 +172,11 @@ class _Content:
                 return self.type(var.aval), self.text(var.val)
             return numbers.setdefault(var, len(numbers))
 
-        ends = lambda some: [(named(v), self.type(v.aval)) for v in some]
-        lines: list = [ends(jaxpr.constvars), ends(jaxpr.invars)]
+        typed = lambda variables: [(named(v), self.type(v.aval)) for v in variables]
+        lines: list = [typed(jaxpr.constvars), typed(jaxpr.invars)]
         for eqn in jaxpr.eqns:
             params = [(k, self.text(v)) for k, v in sorted(eqn.params.items())]
-            lines.append((eqn.primitive.name, params, [named(x) for x in eqn.invars], ends(eqn.outvars)))
+            lines.append((eqn.primitive.name, params, [named(x) for x in eqn.invars], typed(eqn.outvars)))
         return [*lines, [named(x) for x in jaxpr.outvars]]
 
     def type(self, aval) -> str:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
+from jaxmbs.programs.backends.backend import AbstractBackend, merge_batch_axes
 from jaxmbs.programs.backends.llvm import ffi
 from jaxmbs.programs.tracing.program import Program
 
@@ -21,10 +21,10 @@ class MachineCodeOnCPU(AbstractBackend):
 
     def lower(self, program, batch, args, platform):
         total = math.prod(batch)
-        name = target(program, total)
+        name = registered_name(program, total)
         # Inputs that no result depends on are not passed: a mechanism has many numbers.
         loaded = program.facts.loaded
-        args, inner, places = two_axes([args[k] for k in loaded], batch)
+        args, inner, places = merge_batch_axes([args[k] for k in loaded], batch)
         sizes = [program.inputs[k].size for k in loaded] + [out.size for out in program.outputs]
         places += [(inner, 1)] * len(program.outputs)
         strides = [size * step for size, steps in zip(sizes, places, strict=True) for step in steps]
@@ -41,12 +41,12 @@ class MachineCodeOnCPU(AbstractBackend):
 _registry = ffi.Registry("cpu")
 
 
-def target(program: Program, total: int) -> str:
-    """Return the name under which XLA finds the machine code for a batch of `total` samples, compiled on first use."""
+def registered_name(program: Program, total: int) -> str:
+    """Return XLA's name of the machine code for a batch of `total` samples, compiled and registered on first use."""
     from jaxmbs.programs.backends.cpu import machine
 
     lanes = 1 if total == 1 else machine.natural_lanes(program)
-    effort = machine.optimisation_level(program, total)
-    name = f"jaxmbs_{program.fingerprint}_{lanes}_{effort}"
-    _registry.add(name, lambda: machine.MachineCode(program, lanes, effort))
+    level = machine.optimisation_level(program, total)
+    name = f"jaxmbs_{program.fingerprint}_{lanes}_{level}"
+    _registry.add(name, lambda: machine.MachineCode(program, lanes, level))
     return name

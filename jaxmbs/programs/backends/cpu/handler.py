@@ -200,7 +200,7 @@ def handler(inputs: int, outputs: int, work: int, lanes: int) -> str:
             f"  store ptr %data{k + 1}, ptr %b{k}",
         ]
     return HANDLER.format(
-        begin=ffi.begin(),
+        begin=ffi.handler_start(),
         fields="\n".join(fields),
         number_of_threads=ffi.api_call("XLA_FFI_ThreadPool_NumThreads", "error", "ptr %context", "ptr %n"),
         schedule=ffi.api_call("XLA_FFI_ThreadPool_Schedule", "error", "ptr %context", "ptr @task", "ptr %s"),

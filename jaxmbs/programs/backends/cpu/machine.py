@@ -75,11 +75,11 @@ def _target_attributes() -> str:
 
 
 @without_garbage_collection()
-def object_code(program: Program, lanes: int, effort: int) -> bytes:
-    """Return a program compiled for this processor, as an object file."""
+def object_code(program: Program, lanes: int, level: int) -> bytes:
+    """Return a program compiled for this processor at LLVM's level of optimisation, as the bytes of an object file."""
     text, called = module_text(program, lanes)
     module = elementary.link(text, called, program.dtype, _target_attributes())
-    machine = _machine(effort)
+    machine = _machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     # Inlining only: other passes find nothing to do, and would take a third of the time.
@@ -100,22 +100,22 @@ def optimisation_level(program: Program, total: int) -> int:
     return 0 if facts.work * total < short * facts.size else tuning.OPTIMISATION_LEVEL
 
 
-def _machine(effort: int):
-    """Return llvmlite's target machine for this processor at a level of optimisation."""
+def _machine(level: int):
+    """Return llvmlite's target machine for this processor at LLVM's level of optimisation, 0 to 3."""
     cpu, features, _ = host()
-    return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=effort, jit=True)
+    return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=level, jit=True)
 
 
 class MachineCode:
     """A compiled program, made or found in the store: the engine that owns it, and its handler for XLA."""
 
-    def __init__(self, program: Program, lanes: int, effort: int = tuning.OPTIMISATION_LEVEL):
+    def __init__(self, program: Program, lanes: int, level: int = tuning.OPTIMISATION_LEVEL):
         cpu, features, _ = host()
-        key = digest_of_parts(program.fingerprint, lanes, effort, cpu, features)
+        key = digest_of_parts(program.fingerprint, lanes, level, cpu, features)
         place = active_store()
         code = None if place is None else place.get("object", key)
         if code is None:
-            code = object_code(program, lanes, effort)
+            code = object_code(program, lanes, level)
             if place is not None:
                 place.put("object", key, code)
         self.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(0))

@@ -34,11 +34,11 @@ class Patience:
         self.plan, self.lanes, self.bits = plan, plan.lanes, f"i{plan.lanes}"
         self.loops: dict[Loop, int] = {}
 
-    def begin(self, code: AbstractCode, loop: Loop) -> None:
+    def before_loop(self, code: AbstractCode, loop: Loop) -> None:
         """Write the lines before a loop with a condition, which reset the loop's account of waiting."""
         code.line(f"store i64 0, ptr {code.slot(('waited', loop))}")
 
-    def go_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
+    def continuing_lanes(self, code: AbstractCode, loop: Loop, mask: str) -> str:
         """Return the mask of the lanes that take one more iteration of a loop: `mask` without the lanes set aside."""
         truths, bits = code.module.vector(TRUTH), self.bits
         number = self.loops.setdefault(loop, len(self.loops) % MAX_LISTS)

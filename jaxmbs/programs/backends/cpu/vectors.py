@@ -20,14 +20,14 @@ class VectorEmitter(AbstractEmitter):
         super().__init__(program, lanes)
         self.patience = Patience(self.plan)
 
-    def begins(self, code, loop):
-        """Write the lines before a loop with a condition, which set up the account for setting lanes aside."""
+    def before_loop(self, code, loop):
+        """Write lines that set up the account of a loop for setting lanes aside."""
         if self.lanes > 1:
-            self.patience.begin(code, loop)
+            self.patience.before_loop(code, loop)
 
-    def goes_on(self, code, loop, mask):
+    def continuing_lanes(self, code, loop, mask):
         """Return the mask of the lanes that take one more iteration, without those set aside."""
-        return self.patience.go_on(code, loop, mask)
+        return self.patience.continuing_lanes(code, loop, mask)
 
     def attributes(self, code):
         """Return the attributes of a function: all have the same."""
@@ -106,7 +106,7 @@ class VectorEmitter(AbstractEmitter):
 
     def _buffer(self, k: int) -> list[str]:
         """Return lines that load the address of buffer k, and its strides along both batch axes."""
-        place = self.operand(k)
+        place = self.kernel_argument(k)
         return [
             f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {place}",
             f"  %buffer{k} = load i64, ptr %buffer.at{k}",

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
+from jaxmbs.programs.backends.backend import AbstractBackend, merge_batch_axes
 from jaxmbs.programs.backends.llvm import ffi
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
@@ -30,7 +30,7 @@ class AbstractThreads(AbstractBackend):
         kernel = ptx.kernel(program, self.capability())
         blocks, block = grid(total, kernel.scratch)
         loaded, first = program.facts.loaded, len(program.inputs)
-        args, inner, places = two_axes([args[k] for k in loaded], batch)
+        args, inner, places = merge_batch_axes([args[k] for k in loaded], batch)
         meta, layouts = [total, inner], []
         buffers = [*loaded, *range(first, first + len(program.outputs))]
         shapes = [*program.inputs, *program.outputs]

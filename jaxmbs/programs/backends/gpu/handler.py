@@ -137,7 +137,7 @@ def _handler(program: Program, workspace: bool, **parts) -> str:
     return _HANDLER.format(
         unknown=_constant("unknown", "unknown error"),
         format=_constant("format", f"CUDA cannot run %d blocks of %d threads of '{name}': %s"),
-        begin=ffi.begin(),
+        begin=ffi.handler_start(),
         addresses=ffi.addresses(1 + inputs, results),
         count=len(order),
         params="\n".join(params),

@@ -27,8 +27,9 @@ class Kernel(NamedTuple):
 
     Attributes:
         text: PTX.
-        frame, scratch: bytes for each thread, in its own memory and in the workspace.
-        apart: numbers of the inputs, and behind them the outputs, whose scalars lie apart.
+        frame: bytes for each thread in its own memory.
+        scratch: bytes for each thread in the workspace.
+        apart: numbers of the inputs, and after them of the outputs, whose scalars lie apart; see `threads`.
         refused: reason why there is no kernel, empty if there is one.
     """
 
@@ -57,7 +58,7 @@ def architecture(capability: tuple[int, int]) -> tuple[int, int]:
 
 
 def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
-    """Return a program for GPUs from a compute capability on; made, or found in the store."""
+    """Return the kernel of a program for GPUs from a compute capability (major, minor) on; made, or found in the store."""
     chosen = architecture(capability)
     if ("kernel", chosen) not in program.derived:
         key = None if program.key is None else digest_of_parts(program.key, *chosen)

@@ -77,11 +77,10 @@ class ThreadEmitter(AbstractEmitter):
         super().__init__(program, 1, GLOBAL)
         self.plan.apart = buffers_by_rows(program)
 
-    def begins(self, code, loop):
+    def before_loop(self, code, loop):
         """Do nothing: a thread has one lane, and no lane is set aside."""
-        pass
 
-    def goes_on(self, code, loop, mask):
+    def continuing_lanes(self, code, loop, mask):
         """Return the mask unchanged."""
         return mask
 
@@ -136,7 +135,7 @@ class ThreadEmitter(AbstractEmitter):
 
     def _buffer(self, k: int) -> list[str]:
         """Return lines that load the strides of a buffer; the one between its scalars goes into the frame."""
-        place = self.operand(k)
+        place = self.kernel_argument(k)
         lines = []
         for number, name in enumerate(["outer", "inner", "apart"]):
             lines += [
@@ -152,7 +151,7 @@ class ThreadEmitter(AbstractEmitter):
             f"  %b{k} = mul i64 %rest, %inner{k}",
             f"  %c{k} = add i64 %a{k}, %b{k}",
             f"  %d{k} = mul i64 %c{k}, {self.shapes[k].dtype.itemsize}",
-            f"  %e{k} = add i64 %d{k}, %operand{self.operand(k)}",
+            f"  %e{k} = add i64 %d{k}, %operand{self.kernel_argument(k)}",
             *self._keep(f"e{k}", ("buffer", k)),
         ]
 
@@ -168,7 +167,7 @@ class ThreadEmitter(AbstractEmitter):
         ]
 
     def _keep(self, name: str, key, kind: str = "i64") -> list[str]:
-        """Return lines that put a value into the frame, under a key."""
+        """Return lines that store %name, of LLVM's type `kind`, in the frame under a key."""
         return [
             f"  %keep.{name} = getelementptr i8, ptr %frame, i64 {self.frame.place(key)}",
             f"  store {kind} %{name}, ptr %keep.{name}, align 8",

@@ -17,8 +17,8 @@ BLOCK_VALUES = 8
 class AbstractCode(Instructions):
     """Writes the nodes of one region, as the lines of one function. The layout of memory depends on the processor."""
 
-    def node(self, node: Node) -> None:
-        """Write the LLVM lines of a node."""
+    def write_node(self, node: Node) -> None:
+        """Write the LLVM lines of a node that is not a loop; its value is saved in the frame if other functions use it."""
         if node.op == "const" or node.serial in self.plan.absorbed:
             return
         if node.op == "stack":
@@ -70,7 +70,7 @@ class AbstractCode(Instructions):
 
     @abc.abstractmethod
     def _gather(self, pointers: str, scalar: str) -> str:
-        """Return the scalars at the addresses of all lanes."""
+        """Write the load of numbers of LLVM's type `scalar` at the addresses of all lanes; return the result's name."""
 
     def _load_input(self, number: int, offset: int, stride: int, index: Node | None) -> str:
         """Write a load of scalar offset + stride·index of an input, and return the name of the result."""
@@ -119,7 +119,7 @@ class AbstractCode(Instructions):
         return self.let(f"trunc {outside} {value} to {inside}") if buffer.kind == TRUTH else value
 
     def _store_scratch(self, pointer: str, kind: str, node: Node) -> None:
-        """Write a value to an address in the scratch memory."""
+        """Write the store of a node's value, a scalar of the kind of its buffer, at an address in scratch memory."""
         inside, outside = self._types(kind, False)
         value = self.wide(node)
         if kind == TRUTH:
@@ -164,7 +164,7 @@ class AbstractCode(Instructions):
         return self.module.lanes % BLOCK_VALUES == 0 and dtype == np.float64
 
     def plan_blocks(self, nodes: list[Node]) -> None:
-        """Find groups of eight loads of neighbouring scalars of an input, to be loaded at once."""
+        """Find groups of eight loads of neighbouring scalars of an input, and note them in `blocks`."""
         groups: dict[tuple, dict[int, Node]] = {}
         for node in nodes:
             if node.op == "load" and node.address.buffer.source is not None:
@@ -222,7 +222,16 @@ class AbstractCode(Instructions):
         return [pick(a, b, range(2 * BLOCK_VALUES), kind) for a, b in zip(*turned, strict=True)]
 
     def _transpose_block(self, rows: list[str], pick, kind: str) -> list[str]:
-        """Return the columns of an 8 × 8 matrix of which these are the rows, by three rounds of exchanges."""
+        """Transpose an 8 × 8 matrix, given as vectors, by three rounds of exchanges.
+
+        Args:
+            rows: names of the eight vectors.
+            pick: (a, b, places, type) ↦ name of the vector of these places of a and b, one behind the other.
+            kind: LLVM's type of a vector.
+
+        Returns:
+            The names of the columns, eight vectors.
+        """
         for width in (1, 2, 4):
             low = [k for k in range(BLOCK_VALUES) if not k & width]
             near = [k if not k & width else k - width + BLOCK_VALUES for k in range(BLOCK_VALUES)]

@@ -17,7 +17,12 @@ FUNCTIONS = {
 
 
 def declarations(functions, real: str) -> list[str]:
-    """Return LLVM lines that declare functions, given as pairs of a name and a number of lanes."""
+    """Return LLVM lines that declare functions.
+
+    Args:
+        functions: pairs of a name and a number of lanes.
+        real: LLVM's type of real numbers.
+    """
     lines = []
     for name, lanes in sorted(functions):
         kind = real if lanes == 1 else f"<{lanes} x {real}>"
@@ -27,7 +32,7 @@ def declarations(functions, real: str) -> list[str]:
 
 
 def link(text: str, functions, dtype, attributes: str = ""):
-    """Return the LLVM module of a text as llvmlite's object, with the definitions of these functions linked in."""
+    """Return the LLVM module of a text, as llvmlite's object, with the functions linked in that `definitions` defines."""
     module = binding.parse_assembly(text)
     if functions:
         module.link_in(binding.parse_assembly(definitions(functions, dtype, attributes)))

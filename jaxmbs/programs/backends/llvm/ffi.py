@@ -70,7 +70,7 @@ EXHAUSTED = 8
 # XLA's code of internal errors, used for all errors but `EXHAUSTED`.
 INTERNAL = 13
 
-# LLVM code of `failure` and of the beginning of `handler`, see `begin`.
+# LLVM code of `failure` and of the beginning of `handler`, see `handler_start`.
 _BEGIN = """
 define internal ptr @failure(ptr %api, ptr %message, i32 %code) #0 {{
 {create_error}
@@ -116,7 +116,7 @@ run:
   %rets = load ptr, ptr %rets.at"""
 
 
-def begin() -> str:
+def handler_start() -> str:
     """Return LLVM code: the beginning of `handler`, and `failure`, which makes an error of a message and a code.
 
     The handler answers the question for the version of the interface. If there is something to compute, it goes on with

@@ -20,7 +20,11 @@ class Text:
     Attributes:
         lanes: number of lanes of a vector.
         pointer: type of an address in a buffer; the frame has plain `ptr`.
-        real: type of real numbers, `size` bytes long.
+        real: type of real numbers.
+        single: True if real numbers are float32.
+        size: bytes of a real number.
+        functions: texts of the functions.
+        declarations: name ↦ declaration of a function that is not in the module.
         elementary: (name, lanes) of the elementary functions that are called.
     """
 
@@ -75,7 +79,12 @@ class Text:
 
 
 class Frame:
-    """Memory for values that cross from one region to another."""
+    """Memory for values that cross from one region to another.
+
+    Attributes:
+        slot: bytes of each value.
+        places: key of a value ↦ its number.
+    """
 
     def __init__(self, lanes: int):
         self.slot = max(ALIGNMENT, 8 * lanes) if lanes > 1 else 8

@@ -24,14 +24,14 @@ from llvmlite import ir
 class _Format:
     """A floating-point format, with the constants of the functions in it."""
 
-    name: str
-    width: int
+    name: str  # in the names of LLVM's intrinsics
+    width: int  # bits of a number
     mantissa: int  # bits after the leading one
     half_pi: tuple[float, float, float]  # parts of full length, their sum is pi/2
     sin_cos_limit: int  # binary exponent from which on sin and cos are NaN
     sin: tuple[float, ...]  # (sin r / r - 1) / z in z = r², up to a little over pi/4
     cos: tuple[float, ...]  # (cos r - 1 + z/2) / z² in z = r²
-    ln2: tuple[float, float]
+    ln2: tuple[float, float]  # parts of full length, their sum is ln 2
     exp_range: tuple[float, float]  # beyond: 0 and infinity
     exp: tuple[float, ...]  # (exp r - 1 - r) / r² in r, |r| <= ln 2 / 2
     log: tuple[float, ...]  # (2 artanh s / s - 2) / z in z = s², s <= 0.1716
