@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from jaxmbs.programs.tracing.program import Program
 
@@ -34,7 +35,7 @@ class AbstractBackend(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def lower(self, program: Program, batch: tuple[int, ...], args, platform: str) -> list:
+    def lower(self, program: Program, batch: tuple[int, ...], args: Sequence[Array], platform: str) -> list[Array]:
         """Return the outputs for a batch, as traced values of JAX operations that XLA has.
 
         Args:
@@ -49,7 +50,7 @@ class AbstractBackend(abc.ABC):
         """Return the kind of code that programs run as, for `mbs.explain`."""
 
 
-def merge_batch_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, int]]]:
+def merge_batch_axes(args: Sequence[Array], batch: tuple[int, ...]) -> tuple[list[Array], int, list[tuple[int, int]]]:
     """Merge the batch axes into an outer and an inner one.
 
     Neighbouring axes on which all operands agree become one; if more than two are left, operands are broadcast.
@@ -81,7 +82,7 @@ def merge_batch_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tupl
     return list(args), inner, places
 
 
-def over_batch(function: Callable, batch: tuple[int, ...], args) -> list:
+def over_batch(function: Callable[..., list[Array]], batch: tuple[int, ...], args: Sequence[Array]) -> list[Array]:
     """Return function(*args) for a whole batch, by nested vmaps over its axes, of a function of one sample."""
     for axis in reversed(range(len(batch))):
         axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
@@ -89,5 +90,7 @@ def over_batch(function: Callable, batch: tuple[int, ...], args) -> list:
             axes = (0,) * len(args)
         function = jax.vmap(function, in_axes=axes, axis_size=batch[axis])
     # Axes of size 1 that are not mapped over are removed.
-    unused = lambda x: tuple(k for k, size in enumerate(batch) if x.shape[k] != size)
+    unused: Callable[[Array], tuple[int, ...]] = lambda x: tuple(
+        k for k, size in enumerate(batch) if x.shape[k] != size
+    )
     return function(*(jnp.squeeze(x, unused(x)) for x in args))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class PivotStep:
     def copy_with(self, of: Callable[[Node], Node]) -> PivotStep:
         """Return the step with of(node) in the place of each node."""
         swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
-        every = lambda some: {k: of(x) for k, x in some.items()}
+        every: Callable[[dict[int, Node]], dict[int, Node]] = lambda some: {k: of(x) for k, x in some.items()}
         return PivotStep(
             self.row, self.column, of(self.pivot), of(self.reciprocal), swaps, every(self.factors), every(self.rest)
         )
@@ -89,7 +90,7 @@ class GeneralFactors(Factors):
                 _swap_where(g, condition, y, first, other)
             for row, factor in step.factors.items():
                 y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
-        x: list = [None] * len(self.steps)
+        x: list[Any] = [None] * len(self.steps)
         for step in reversed(self.steps):
             value = y[step.row]
             for column, entry in step.rest.items():
@@ -99,7 +100,7 @@ class GeneralFactors(Factors):
 
     def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
         g, b = self.graph, list(rhs)
-        x: list = [g.constant(0.0)] * self.rows
+        x: list[Node] = [g.constant(0.0)] * self.rows
         for step in self.steps:
             x[step.row] = value = g.mul(b[step.column], step.reciprocal)
             for column, entry in step.rest.items():
@@ -158,7 +159,7 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
         if i != j:
             neighbours[i].add(j)
             neighbours[j].add(i)
-    at = lambda i, j: (max(i, j), min(i, j))
+    at: Callable[[int, int], tuple[int, int]] = lambda i, j: (max(i, j), min(i, j))
     steps = []
     # Length of the chain of pivots that a row depends on. Of rows with equally few neighbours the one with the shortest is
     # next: chains are eliminated from both ends, which halves the latency.
@@ -275,7 +276,7 @@ class Elimination:
             x, y = a.get(j, self.zero), b.get(j, self.zero)
             a[j], b[j] = select(swap, y, x), select(swap, x, y)
 
-    def _eliminate(self, i: int, j: int, swaps) -> None:
+    def _eliminate(self, i: int, j: int, swaps: list[tuple[Node, int, int]]) -> None:
         """Subtract multiples of row i from the remaining rows so that their entries in column j vanish."""
         g = self.graph
         pivot = self.entries[i].pop(j, self.zero)
@@ -353,7 +354,7 @@ class Elimination:
         return g.make("div", smallest, largest)
 
 
-def _swap_where(graph: Graph, condition: Node, values, a: int, b: int) -> None:
+def _swap_where(graph: Graph, condition: Node, values: Any, a: int, b: int) -> None:
     """Swap entries a and b of a list or dictionary of nodes, in every lane where the condition holds."""
     x, y = values[a], values[b]
     values[a], values[b] = graph.select(condition, y, x), graph.select(condition, x, y)

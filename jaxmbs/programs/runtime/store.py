@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -200,7 +201,7 @@ def active_store() -> Store | None:
     return _store if _store is not None and _store.usable else None
 
 
-def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = MAX_MB) -> Path | None:
+def enable_cache(folder: str | os.PathLike[str] | None = None, *, megabytes: float = MAX_MB) -> Path | None:
     """Keep compiled programs on disk, so that the next process need not make them again.
 
     It keeps the result of tracing a program, its machine code, and what XLA compiles (by JAX's own compilation cache,
@@ -275,7 +276,7 @@ def default_folder() -> Path | None:
     return Path(home).expanduser().absolute() / "jaxmbs"
 
 
-def load_or_compute(kind: str, key: bytes | None, compute: Callable):
+def load_or_compute(kind: str, key: bytes | None, compute: Callable[[], Any]) -> Any:
     """Return the JSON value of a kind stored under a key; compute and store it if there is none. No key: compute it."""
     place = active_store()
     if place is None or key is None:
@@ -293,7 +294,7 @@ def processor() -> str:
     try:
         from llvmlite import binding
 
-        return binding.get_host_cpu_name() + binding.get_host_cpu_features().flatten()
+        return str(binding.get_host_cpu_name()) + str(binding.get_host_cpu_features().flatten())
     except (ImportError, RuntimeError):
         return platform.processor()
 

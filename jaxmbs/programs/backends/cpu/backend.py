@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jaxmbs.programs.backends.backend import AbstractBackend, merge_batch_axes
 from jaxmbs.programs.backends.llvm import ffi
@@ -16,10 +18,10 @@ from jaxmbs.programs.tracing.program import Program
 class MachineCodeOnCPU(AbstractBackend):
     """Runs a program as one kernel of machine code, its loops inside, with a lane for each sample. Needs llvmlite."""
 
-    def takes(self, platform):
+    def takes(self, platform: str) -> bool:
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.cpu.machine")
 
-    def lower(self, program, batch, args, platform):
+    def lower(self, program: Program, batch: tuple[int, ...], args: Sequence[Array], platform: str) -> list[Array]:
         total = math.prod(batch)
         name = registered_name(program, total)
         # Inputs that no result depends on are not passed: a mechanism has many numbers.
@@ -32,9 +34,9 @@ class MachineCodeOnCPU(AbstractBackend):
         outputs = [jax.ShapeDtypeStruct((*batch, *out.shape), out.dtype) for out in program.outputs]
         if total == 0 or not outputs:
             return [jnp.zeros(out.shape, out.dtype) for out in outputs]
-        return jax.ffi.ffi_call(name, outputs)(meta, *args)
+        return list(jax.ffi.ffi_call(name, outputs)(meta, *args))
 
-    def explain(self):
+    def explain(self) -> str:
         return "straight-line, LLVM"
 
 

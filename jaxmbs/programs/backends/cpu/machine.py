@@ -50,7 +50,7 @@ def natural_lanes(program: Program) -> int:
     return 2 * one if facts.crossing <= tuning.MAX_CROSSING_VALUES else one
 
 
-def module_text(program: Program, lanes: int) -> tuple[str, set]:
+def module_text(program: Program, lanes: int) -> tuple[str, set[tuple[str, int]]]:
     """Return the LLVM module of a program as text, and the elementary functions that it calls."""
     emitter = VectorEmitter(program, lanes)
     kernel = emitter.emit()
@@ -85,7 +85,7 @@ def object_code(program: Program, lanes: int, level: int) -> bytes:
     # Inlining only: other passes find nothing to do, and would take a third of the time.
     passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes.getModulePassManager().run(module, passes)
-    return machine.emit_object(module)
+    return bytes(machine.emit_object(module))
 
 
 def optimisation_level(program: Program, total: int) -> int:
@@ -100,7 +100,7 @@ def optimisation_level(program: Program, total: int) -> int:
     return 0 if facts.work * total < short * facts.size else tuning.OPTIMISATION_LEVEL
 
 
-def _machine(level: int):
+def _machine(level: int) -> binding.TargetMachine:
     """Return llvmlite's target machine for this processor at LLVM's level of optimisation, 0 to 3."""
     cpu, features, _ = host()
     return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=level, jit=True)

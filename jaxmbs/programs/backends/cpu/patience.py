@@ -208,7 +208,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         """Number of lists of waiting samples."""
         return min(MAX_LISTS, len(self.loops))
 
-    def _make_address(self, key, name: str) -> str:
+    def _make_address(self, key: object, name: str) -> str:
         """Return a line that makes %name, the address of a value in the frame."""
         return f"  %{name} = getelementptr i8, ptr %frame, i64 {self.plan.frame.place(key)}"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.text import Text, has_no_sign
-from jaxmbs.programs.graph.nodes import INTEGER
+from jaxmbs.programs.graph.nodes import INTEGER, Buffer, Node
 
 
 class VectorCode(AbstractCode):
     """Writes a function whose values are vectors with a lane for each sample, or scalars for a single sample."""
 
-    def is_unsigned(self, node):
+    def is_unsigned(self, node: Node) -> bool:
         return node.serial in self.unsigned or has_no_sign(node)
 
-    def _pointers(self, key, distance):
+    def _pointers(self, key: tuple[str, int], distance: str) -> str:
         integers = self.module.vector(INTEGER)
         name = ("addresses", key)
         if name not in self.addresses:
@@ -21,7 +21,7 @@ class VectorCode(AbstractCode):
         moved = self.let(f"add {integers} {self.addresses[name]}, {distance}")
         return self.let(f"inttoptr {integers} {moved} to {self.module.wide(self.module.pointer)}")
 
-    def _gather(self, pointers, scalar):
+    def _gather(self, pointers: str, scalar: str) -> str:
         module = self.module
         if module.lanes == 1:
             return self.let(f"load {scalar}, {module.pointer} {pointers}")
@@ -33,7 +33,7 @@ class VectorCode(AbstractCode):
             f"call {kind} @{name}({module.wide('ptr')} {pointers}, i32 {size}, {bits} splat (i1 true), {kind} poison)"
         )
 
-    def _scratch_pointer(self, buffer, offset, stride=0, number=None):
+    def _scratch_pointer(self, buffer: Buffer, offset: int, stride: int = 0, number: str | None = None) -> str:
         pointer, base, start = self.module.pointer, self._scratch_base(), self.plan.scratch[buffer]
         wide = 8 * self.module.lanes
         here = self.let(f"getelementptr i8, {pointer} {base}, i64 {start + offset * wide}")

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from jaxmbs.programs.backends.cpu.patience import Patience
 from jaxmbs.programs.backends.cpu.vector_code import VectorCode, following_samples, splat
+from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT, align
+from jaxmbs.programs.graph.nodes import Loop
+from jaxmbs.programs.tracing.program import Program
 
 
 class VectorEmitter(AbstractEmitter):
@@ -16,20 +19,20 @@ class VectorEmitter(AbstractEmitter):
 
     code = VectorCode
 
-    def __init__(self, program, lanes):
+    def __init__(self, program: Program, lanes: int):
         super().__init__(program, lanes)
         self.patience = Patience(self.plan)
 
-    def before_loop(self, code, loop):
+    def before_loop(self, code: AbstractCode, loop: Loop) -> None:
         """Write lines that set up the account of a loop for setting lanes aside."""
         if self.lanes > 1:
             self.patience.before_loop(code, loop)
 
-    def continuing_lanes(self, code, loop, mask):
+    def continuing_lanes(self, code: AbstractCode, loop: Loop, mask: str) -> str:
         """Return the mask of the lanes that take one more iteration, without those set aside."""
         return self.patience.continuing_lanes(code, loop, mask)
 
-    def attributes(self, code):
+    def attributes(self, code: AbstractCode) -> str:
         """Return the attributes of a function: all have the same."""
         return "#0"
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import abc
 import math
 import warnings
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jaxmbs.programs.backends.backend import AbstractBackend, merge_batch_axes
 from jaxmbs.programs.backends.llvm import ffi
@@ -21,7 +23,7 @@ class AbstractThreads(AbstractBackend):
 
     by_threads = True
 
-    def lower(self, program, batch, args, platform):
+    def lower(self, program: Program, batch: tuple[int, ...], args: Sequence[Array], platform: str) -> list[Array]:
         total = math.prod(batch)
         if total == 0 or not program.outputs:
             return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
@@ -31,7 +33,7 @@ class AbstractThreads(AbstractBackend):
         blocks, block = grid(total, kernel.scratch)
         loaded, first = program.facts.loaded, len(program.inputs)
         args, inner, places = merge_batch_axes([args[k] for k in loaded], batch)
-        meta, layouts = [total, inner], []
+        meta, layouts = [total, inner], list[tuple[int, ...]]()
         buffers = [*loaded, *range(first, first + len(program.outputs))]
         shapes = [*program.inputs, *program.outputs]
         samples = [math.prod(x.shape[: len(batch)]) for x in args] + [total] * len(program.outputs)
@@ -58,7 +60,7 @@ class AbstractThreads(AbstractBackend):
         )
         return list(results[: len(program.outputs)])
 
-    def refusal(self, program):
+    def refusal(self, program: Program) -> str | None:
         """Return the reason why there is no kernel, or too large a workspace; None if the kernel can run."""
         from jaxmbs.programs.backends.gpu import ptx
 
@@ -83,13 +85,13 @@ class AbstractThreads(AbstractBackend):
 class KernelOnGPU(AbstractThreads):
     """Kernels on NVIDIA's GPUs. Imports llvmlite when it is needed."""
 
-    def takes(self, platform):
+    def takes(self, platform: str) -> bool:
         return platform == "cuda" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
-    def explain(self):
+    def explain(self) -> str:
         return "straight-line, one kernel on the GPU"
 
-    def load(self, program):
+    def load(self, program: Program) -> str | None:
         from jaxmbs.programs.backends.gpu import driver, host, ptx
 
         # Without a GPU there is nothing to load: the code is for another machine.
@@ -109,12 +111,12 @@ class KernelOnGPU(AbstractThreads):
                 warnings.warn(why, stacklevel=2)
         return _refusals.get(name)
 
-    def capability(self):
+    def capability(self) -> tuple[int, int]:
         from jaxmbs.programs.backends.gpu import driver
 
         return driver.capability()
 
-    def name(self, program):
+    def name(self, program: Program) -> str:
         major, minor = self.capability()
         return f"jaxmbs_gpu_{major}{minor}_{program.fingerprint}"
 
@@ -122,24 +124,24 @@ class KernelOnGPU(AbstractThreads):
 class KernelOnHost(AbstractThreads):
     """The same kernels on this processor, one thread after the other, for tests."""
 
-    def takes(self, platform):
+    def takes(self, platform: str) -> bool:
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
-    def explain(self):
+    def explain(self) -> str:
         return "straight-line, one kernel, its threads one after the other on the host"
 
-    def capability(self):
+    def capability(self) -> tuple[int, int]:
         """Return the compute capability 8.0, whatever GPUs there are."""
         return 8, 0
 
-    def load(self, program):
+    def load(self, program: Program) -> str | None:
         """Compile the kernel for this processor and register it with XLA; return None."""
         from jaxmbs.programs.backends.gpu import host
 
         _on_host.add(self.name(program), lambda: host.kernel(program))
         return None
 
-    def name(self, program):
+    def name(self, program: Program) -> str:
         return f"jaxmbs_threads_{program.fingerprint}"
 
 

@@ -114,12 +114,12 @@ def on_host(program: Program, workspace: bool, kinds: list[str]) -> str:
         ]
         arguments.append(f"{kind} %value{k}")
     driver = _HOST_DRIVER.format(values="\n".join(values), arguments=", ".join(arguments))
-    calls = {"launch": "@launch", "explain": "@explain", "function": 0}
+    calls: dict[str, object] = {"launch": "@launch", "explain": "@explain", "function": 0}
     stream = "  %stream = inttoptr i64 0 to ptr"
     return _handler(program, workspace, driver=driver, stream=stream, **calls)
 
 
-def _handler(program: Program, workspace: bool, **parts) -> str:
+def _handler(program: Program, workspace: bool, **parts: object) -> str:
     """Return the LLVM code of a handler with these parts in the places of `_HANDLER`."""
     inputs, outputs = len(program.facts.loaded), len(program.outputs)
     results = outputs + workspace

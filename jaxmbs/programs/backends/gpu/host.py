@@ -16,7 +16,7 @@ from jaxmbs.programs.tracing.program import Program
 class HostCode:
     """A compiled module, and its function `handler`."""
 
-    def __init__(self, module, machine):
+    def __init__(self, module: binding.ModuleRef, machine: binding.TargetMachine):
         passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
         passes.getModulePassManager().run(module, passes)
         self.engine = binding.create_mcjit_compiler(module, machine)
@@ -24,7 +24,7 @@ class HostCode:
         self.address = self.engine.get_function_address("handler")
 
 
-def _machine():
+def _machine() -> binding.TargetMachine:
     """Return llvmlite's target machine for this processor."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

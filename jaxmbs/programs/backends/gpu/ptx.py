@@ -60,10 +60,13 @@ def architecture(capability: tuple[int, int]) -> tuple[int, int]:
 def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
     """Return the kernel of a program for GPUs from a compute capability (major, minor) on; made, or found in the store."""
     chosen = architecture(capability)
-    if ("kernel", chosen) not in program.derived:
+    found: Kernel | None = program.derived.get(("kernel", chosen))
+    if found is None:
         key = None if program.key is None else digest_of_parts(program.key, *chosen)
-        program.derived["kernel", chosen] = Kernel(*load_or_compute("ptx", key, lambda: _kernel(program, chosen)))
-    return program.derived["kernel", chosen]
+        found = program.derived["kernel", chosen] = Kernel(
+            *load_or_compute("ptx", key, lambda: _kernel(program, chosen))
+        )
+    return found
 
 
 def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
@@ -118,7 +121,7 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
     return "\n".join(lines), emitter
 
 
-def optimise(module, machine) -> None:
+def optimise(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
     """Inline all functions of an LLVM module, and put the values of the frame into registers."""
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes = binding.create_new_module_pass_manager()

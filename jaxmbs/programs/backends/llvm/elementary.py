@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from llvmlite import binding, ir
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.backends.llvm import exponentials, vector_math
 
@@ -16,7 +19,7 @@ FUNCTIONS = {
 }
 
 
-def declarations(functions, real: str) -> list[str]:
+def declarations(functions: Iterable[tuple[str, int]], real: str) -> list[str]:
     """Return LLVM lines that declare functions.
 
     Args:
@@ -31,7 +34,7 @@ def declarations(functions, real: str) -> list[str]:
     return lines
 
 
-def link(text: str, functions, dtype, attributes: str = ""):
+def link(text: str, functions: Iterable[tuple[str, int]], dtype: DTypeLike, attributes: str = "") -> binding.ModuleRef:
     """Return the LLVM module of a text, as llvmlite's object, with the functions linked in that `definitions` defines."""
     module = binding.parse_assembly(text)
     if functions:
@@ -39,7 +42,7 @@ def link(text: str, functions, dtype, attributes: str = ""):
     return module
 
 
-def definitions(functions, dtype, attributes: str = "") -> str:
+def definitions(functions: Iterable[tuple[str, int]], dtype: DTypeLike, attributes: str = "") -> str:
     """Return an LLVM module that defines these functions, each to be inlined where it is called.
 
     Args:

@@ -9,11 +9,12 @@ only.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 
 from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Loop, Memory, Node
-from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.program import Program, Shape
 
 
 class AbstractEmitter(abc.ABC):
@@ -61,7 +62,7 @@ class AbstractEmitter(abc.ABC):
         return [k for k in range(len(self.shapes)) if ("buffer", k) in self.frame.places]
 
     @property
-    def shapes(self):
+    def shapes(self) -> list[Shape]:
         """Shapes of the buffers: inputs, then outputs."""
         return [*self.program.inputs, *self.program.outputs]
 
@@ -70,7 +71,14 @@ class AbstractEmitter(abc.ABC):
         first, loaded = len(self.program.inputs), self.program.facts.loaded
         return len(loaded) + k - first if k >= first else loaded.index(k)
 
-    def _region(self, name: str, nodes: list[Node], finish, params: str = "", counter: Node | None = None) -> str:
+    def _region(
+        self,
+        name: str,
+        nodes: list[Node],
+        finish: Callable[[AbstractCode], str | None],
+        params: str = "",
+        counter: Node | None = None,
+    ) -> str:
         """Write the function of a region, and for a large one those that it calls for its first parts.
 
         Args:

@@ -12,9 +12,10 @@ import re
 import threading
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
 
 import jax
-import jaxlib
 
 from jaxmbs.programs.backends.llvm import layout
 from jaxmbs.programs.errors import PerformanceWarning
@@ -42,7 +43,7 @@ def is_known_interface() -> bool:
     if different:
         more = f" and {len(different) - 1} more" if len(different) > 1 else ""
         warnings.warn(
-            f"jaxlib {jaxlib.__version__} calls foreign functions in a way that is unknown here ({different[0]}{more}): "
+            f"jaxlib {version('jaxlib')} calls foreign functions in a way that is unknown here ({different[0]}{more}): "
             "XLA compiles the programs instead, which takes longer and runs slower; install a supported version of JAX",
             PerformanceWarning,
             stacklevel=2,
@@ -165,7 +166,7 @@ def addresses(inputs: int, outputs: int) -> str:
     return "\n".join(lines)
 
 
-def capsule(address: int):
+def capsule(address: int) -> object:
     """Return the PyCapsule in which XLA takes a handler with this address."""
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -184,7 +185,7 @@ class Registry:
         self._codes: dict[str, object] = {}
         self._lock = threading.RLock()
 
-    def add(self, name: str, make: Callable) -> None:
+    def add(self, name: str, make: Callable[[], Any]) -> None:
         """Register make(), which has an `address`, unless there is a handler of this name; it stays registered."""
         with self._lock:
             if name not in self._codes:

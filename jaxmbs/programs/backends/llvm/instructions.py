@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT
@@ -119,7 +119,7 @@ class Instructions(abc.ABC):
         entry = OPERATIONS[node.op]
         form = entry.llvm_integer if node.args[0].kind == INTEGER else entry.llvm
         if form is not None:
-            return form(self, node, args)
+            return str(form(self, node, args))
         if entry.formula is None or node.kind != REAL:
             raise NotImplementedError(f"{node.op} of {node.args[0].kind}")
         return self._formula(node, args)
@@ -211,7 +211,7 @@ class Instructions(abc.ABC):
         """Write quotient or remainder of integers."""
         # The processor traps on a division by zero, and on that of the smallest number by −1.
         own, bit = self.type_of(node), self.type_of(node, TRUTH)
-        same = lambda k: self.integer(k, node)
+        same: Callable[[int], str] = lambda k: self.integer(k, node)
         zero = self.let(f"icmp eq {own} {args[1]}, {same(0)}")
         minus = self.let(f"icmp eq {own} {args[1]}, {same(-1)}")
         odd = self.let(f"or {bit} {zero}, {minus}")
@@ -260,7 +260,7 @@ class Instructions(abc.ABC):
             name = self._elementary_name("sin_cos", node.uniform)
             self.addresses[key] = self.let(f"call {{{own}, {own}}} @{name}({own} {args[0]})")
         pair = self.addresses[key]
-        part = lambda k: self.let(f"extractvalue {{{own}, {own}}} {pair}, {k}")
+        part: Callable[[int], str] = lambda k: self.let(f"extractvalue {{{own}, {own}}} {pair}, {k}")
         if node.op == "tan":
             sine, cosine = part(0), part(1)
             return self.let(f"fdiv {own} {sine}, {cosine}")

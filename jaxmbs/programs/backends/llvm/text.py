@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Node
 
@@ -28,7 +29,7 @@ class Text:
         elementary: (name, lanes) of the elementary functions that are called.
     """
 
-    def __init__(self, lanes: int, dtype, pointer: str = "ptr"):
+    def __init__(self, lanes: int, dtype: DTypeLike, pointer: str = "ptr"):
         self.lanes, self.pointer = lanes, pointer
         self.single = np.dtype(dtype) == np.float32
         self.real = "float" if self.single else "double"
@@ -110,7 +111,7 @@ def align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def storage(dtype) -> str:
+def storage(dtype: np.dtype) -> str:
     """Return LLVM's type of numbers of a dtype in memory."""
     if dtype.kind == "f":
         return "float" if dtype.itemsize == 4 else "double"
