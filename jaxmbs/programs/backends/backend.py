@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from jaxmbs.programs.tracing.program import Program
 
@@ -34,13 +35,13 @@ class AbstractBackend(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def lower(self, program: Program, batch: tuple[int, ...], args, platform: str) -> list:
-        """Return the outputs for a batch, in JAX operations that XLA has: called while a platform's code is made.
+    def lower(self, program: Program, batch: tuple[int, ...], args: Sequence[Array], platform: str) -> list[Array]:
+        """Return the outputs for a batch, as traced values of JAX operations that XLA has.
 
         Args:
             program: program to run.
             batch: sizes of the batch axes.
-            args: operands.
+            args: operands, traced.
             platform: one that this backend takes.
         """
 
@@ -49,7 +50,7 @@ class AbstractBackend(abc.ABC):
         """Return the kind of code that programs run as, for `mbs.explain`."""
 
 
-def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, int]]]:
+def merge_batch_axes(args: Sequence[Array], batch: tuple[int, ...]) -> tuple[list[Array], int, list[tuple[int, int]]]:
     """Merge the batch axes into an outer and an inner one.
 
     Neighbouring axes on which all operands agree become one; if more than two are left, operands are broadcast.
@@ -59,8 +60,8 @@ def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, i
         batch: their sizes.
 
     Returns:
-        The operands; the number of samples along the inner axis; for each operand the numbers of its own samples between
-        neighbours along the outer and the inner axis.
+        The operands; the number of samples along the inner axis; for each operand the distances between neighbours along
+        the outer and the inner axis, in samples of the operand, 0 along an axis on which it does not depend.
     """
     depends = [tuple(x.shape[k] == size for x in args) for k, size in enumerate(batch)]
     merged: list[tuple[int, tuple[bool, ...]]] = []
@@ -81,13 +82,15 @@ def two_axes(args, batch: tuple[int, ...]) -> tuple[list, int, list[tuple[int, i
     return list(args), inner, places
 
 
-def over_batch(function: Callable, batch: tuple[int, ...], args) -> list:
-    """Return function(*args), which is written for one sample, for a whole batch: nested vmaps over its axes."""
+def over_batch(function: Callable[..., list[Array]], batch: tuple[int, ...], args: Sequence[Array]) -> list[Array]:
+    """Return function(*args) for a whole batch, by nested vmaps over its axes, of a function of one sample."""
     for axis in reversed(range(len(batch))):
         axes = tuple(0 if x.shape[axis] == batch[axis] else None for x in args)
         if all(a is None for a in axes):
             axes = (0,) * len(args)
         function = jax.vmap(function, in_axes=axes, axis_size=batch[axis])
     # Axes of size 1 that are not mapped over are removed.
-    unused = lambda x: tuple(k for k, size in enumerate(batch) if x.shape[k] != size)
+    unused: Callable[[Array], tuple[int, ...]] = lambda x: tuple(
+        k for k, size in enumerate(batch) if x.shape[k] != size
+    )
     return function(*(jnp.squeeze(x, unused(x)) for x in args))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.graph import formula_nodes
@@ -22,7 +23,14 @@ from jaxmbs.programs.tracing.program import Program
 IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
-def module(program: Program, name: str, constants: Sequence, arguments: Sequence, used: Sequence[bool], results) -> str:
+def module(
+    program: Program,
+    name: str,
+    constants: Sequence[ArrayLike],
+    arguments: Sequence[tuple[str, tuple[int, ...]]],
+    used: Sequence[bool],
+    results: Sequence[str],
+) -> str:
     """Return the text of a module that exports the function `name`.
 
     Args:
@@ -91,7 +99,7 @@ class _Writer:
     def name(self, node: Node) -> str:
         """Return a constant as it is written, or the variable of a node."""
         if node.op == "const":
-            return ("false", "true")[node.value] if node.kind == TRUTH else _number(node.value)
+            return ("false", "true")[bool(node.value)] if node.kind == TRUTH else _number(node.value)
         if node.serial not in self.names:
             letter = {"index": "i", "param": "p"}.get(node.op, "v")
             self.names[node.serial] = f"{letter}{len(self.names)}"
@@ -100,7 +108,7 @@ class _Writer:
     def buffer(self, buffer: Buffer) -> str:
         """Return the variable of an array in memory, declared on first use."""
         if buffer.source is not None:
-            return self.sources[buffer.source]
+            return str(self.sources[buffer.source])
         if buffer not in self.buffers:
             name = self.buffers[buffer] = f"m{len(self.buffers)}"
             self.declared.append(f"    const {name} = new Float64Array({buffer.length * buffer.width});")
@@ -137,7 +145,7 @@ class _Writer:
             return f"{node.op}({', '.join(names)})"
         if node.op == "neg":
             names = [f"({x})" if x.startswith("-") else x for x in names]
-        return entry.javascript.format(*names)
+        return str(entry.javascript.format(*names))
 
     def formula(self, node: Node) -> str:
         """Return the JavaScript expression of an operation that is defined by others (`Operation.formula`)."""
@@ -179,7 +187,7 @@ class _Writer:
             self.line(depth, f"{self.name(loop.params[k])} = {value};")
 
 
-def _number(value) -> str:
+def _number(value: float) -> str:
     """Return a number as JavaScript writes it."""
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return str(int(value))
@@ -188,7 +196,7 @@ def _number(value) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _array(values) -> str:
+def _array(values: ArrayLike) -> str:
     """Return an array as JavaScript writes it."""
     return f"Float64Array.of({', '.join(_number(x) for x in np.asarray(values).ravel().tolist())})"
 

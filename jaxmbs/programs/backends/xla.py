@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,15 +20,12 @@ class ElementwiseXLA(AbstractBackend):
     """Runs a program as one XLA operation over the whole batch for each scalar operation. Loops are XLA's loops."""
 
     def takes(self, platform):
-        """Return True: XLA runs on every platform."""
         return True
 
     def lower(self, program, batch, args, platform):
-        """Return the outputs of the program, evaluated operation by operation over the batch."""
         return over_batch(lambda *xs: evaluate(program, *xs, separate=platform == "cpu"), batch, args)
 
     def explain(self):
-        """Return the kind of code in words."""
         return "straight-line, XLA"
 
 
@@ -60,7 +59,6 @@ class _Evaluation:
 
     def __init__(self, program: Program, args, separate: bool):
         self.separate = separate
-        self._shared: dict[Region, set[int]] = {}
         self.program, self.live = program, program.live
         self.integer = np.dtype(jnp.zeros((), int).dtype)
         self.inputs = [self._widen(jnp.ravel(x)) for x in args]
@@ -96,9 +94,7 @@ class _Evaluation:
 
     def region(self, region: Region, values) -> None:
         """Compute the nodes of a region, and add them to `values` by serial number."""
-        nodes = self.live.nodes(region)
-        shared = self.shared(region) if self.separate else set()
-        for node in nodes:
+        for node in self.live.nodes(region):
             if node.op == "loop":
                 self.loop(node, values)
             elif node.op == "stack":
@@ -107,30 +103,25 @@ class _Evaluation:
                 continue
             elif node.op == "load" or not self.separate:
                 values[node.serial] = self.compute(node, values)
-            elif node.serial in shared:
+            elif node.serial in self.shared:
                 values[node.serial] = self.call(node, values)
 
-    def shared(self, region: Region) -> set[int]:
-        """Return the serial numbers of nodes that are used more than once, or outside the region's own expressions."""
-        if region not in self._shared:
-            uses: dict[int, int] = {}
-            count = lambda node, n=1: uses.__setitem__(node.serial, uses.get(node.serial, 0) + n)
-            for other in self.live.regions:
-                for node in self.live.nodes(other):
-                    own = other is region and node.op not in ("loop", "stack", "load")
-                    for arg in node.args:
-                        count(arg, 1 if own else 2)
-                    if node.op == "loop":
-                        loop = node.loop
-                        ends = [*loop.results, *loop.inits, *(x for _, row in loop.rows for x in row)]
-                        for x in [*ends, *([loop.condition] if loop.condition else [])]:
-                            count(x, 2)
-            for result in self.program.results:
-                if not isinstance(result, Memory):
-                    for x in result.ravel():
-                        count(x, 2)
-            self._shared[region] = {serial for serial, n in uses.items() if n > 1}
-        return self._shared[region]
+    @cached_property
+    def shared(self) -> set[int]:
+        """Serial numbers of the nodes that are used more than once, or outside the expressions of their own region."""
+        ends: list[Node] = [
+            x for result in self.program.results if not isinstance(result, Memory) for x in result.ravel()
+        ]
+        for region in self.live.regions:
+            for node in self.live.nodes(region):
+                if node.op in ("loop", "stack", "load"):
+                    ends += node.args
+                if node.op == "loop":
+                    loop = node.loop
+                    ends += [*loop.results, *loop.inits, *(x for _, row in loop.rows for x in row)]
+                    ends += [loop.condition] if loop.condition else []
+        several = {serial for serial, uses in self.live.uses.items() if uses > 1}
+        return several | self.live.crossing | {x.serial for x in ends}
 
     def call(self, node: Node, values):
         """Return a shared node, computed with its expression in a function that XLA does not inline."""
@@ -199,10 +190,18 @@ class _Evaluation:
             if other.op == "out" and other.args[0] is node:
                 values[other.serial] = of_number[other.number]
 
-    def _body(self, loop: Loop, carried, index, state, outer):
-        """Return the carried values and rows of one iteration."""
+    def _body(self, loop: Loop, carried, index, old, outer):
+        """Return the new carried values and the rows of one iteration.
+
+        Args:
+            loop: the loop.
+            carried: numbers of the carried values that are needed.
+            index: number of the iteration.
+            old: carried values before it.
+            outer: values outside the loop by serial number.
+        """
         values = dict(outer)
-        for k, x in zip(carried, state, strict=True):
+        for k, x in zip(carried, old, strict=True):
             values[loop.params[k].serial] = x
         values[loop.index.serial] = index
         held = dict(self.memory)
@@ -214,9 +213,9 @@ class _Evaluation:
     def _scan(self, loop: Loop, carried, inits, outer):
         """Return the final values of a counted loop by `lax.scan`, and keep its rows in `memory`."""
 
-        def step(state, index):
-            """Return the carried values and rows of one iteration."""
-            return self._body(loop, carried, index, state, outer)
+        def step(old, index):
+            """Return the new carried values and the rows of one iteration."""
+            return self._body(loop, carried, index, old, outer)
 
         finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
         for (buffer, _), columns in zip(self.live.rows(loop), rows, strict=True):
@@ -230,17 +229,17 @@ class _Evaluation:
         assert condition is not None
         assert region is not None
 
-        def goes_on(state):
-            """Return True if iterations are left and the condition holds."""
+        def goes_on(counted):
+            """Return True if iterations are left and the condition holds; `counted` is their number and carried values."""
             values = dict(outer)
-            for k, x in zip(carried, state[1:], strict=True):
+            for k, x in zip(carried, counted[1:], strict=True):
                 values[loop.condition_params[k].serial] = x
             self.region(region, values)
-            return (state[0] < loop.length) & self.value(condition, values)
+            return (counted[0] < loop.length) & self.value(condition, values)
 
-        def step(state):
+        def step(counted):
             """Return the number of the next iteration, and the carried values."""
-            new, _ = self._body(loop, carried, state[0], state[1:], outer)
-            return (state[0] + 1, *new)
+            new, _ = self._body(loop, carried, counted[0], counted[1:], outer)
+            return (counted[0] + 1, *new)
 
         return lax.while_loop(goes_on, step, (jnp.zeros((), self.integer), *inits))[1:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -9,47 +11,42 @@ from jaxtyping import Array, Float
 # Largest number of rows with which symmetric matrices are eliminated row by row; larger ones are split into halves.
 MAX_BLOCK_ROWS = 16
 
+# Factors, sign, rcond and kept rows; see `primitives.factorise`.
+Factorisation = tuple[Array, Array, Array, Array]
 
-def factor_array(matrix, limit, *, kind: str):
+
+def factor_array(matrix: Array, limit: Array, *, kind: str) -> Factorisation:
     """Return factors, sign, rcond and kept rows, for any leading batch axes; see `primitives.factorise`."""
-    one = {"general": _invert, "symmetric": _positive, "semidefinite": _semidefinite}[kind]
+    if kind == "symmetric":
+        limit = jnp.zeros(matrix.shape[:-1], matrix.dtype)
+    one: Callable[[Array, Array], Factorisation] = _invert if kind == "general" else _symmetric_root
     for _ in range(matrix.ndim - 2):
         one = jax.vmap(one)
     return one(matrix, limit)
 
 
-def solve_array(matrix, factors, limit, rhs, *, kind: str, transposed: bool):
-    """Return the solutions for right-hand sides (…, m, k), for any leading batch axes."""
+def solve_array(matrix: Array, factors: Array, limit: Array, rhs: Array, *, kind: str, transposed: bool) -> Array:
+    """Return the solutions for right-hand sides (…, m, k), for any leading batch axes, by the factors alone."""
     turned = jnp.swapaxes(factors, -1, -2)
     if kind == "general":
         return jnp.matmul(turned if transposed else factors, rhs)
     return jnp.matmul(turned, jnp.matmul(factors, rhs))
 
 
-def _positive(matrix, _):
-    """Factor a positive definite matrix.
+def _symmetric_root(matrix: Array, floor: Array) -> Factorisation:
+    """Factor a positive definite or semidefinite matrix A.
 
     LAPACK's Cholesky factors are avoided, because XLA's threads sometimes deadlock in programs that call LAPACK several
     times.
 
-    Returns:
-        (G with GᵀG = A⁻¹, 1, smallest pivot / diagonal entry, ones).
-    """
-    return _symmetric_root(matrix, jnp.zeros(matrix.shape[0], matrix.dtype))
-
-
-def _semidefinite(matrix, floor):
-    """Factor a semidefinite matrix.
+    Args:
+        matrix: A (n, n).
+        floor: least pivot of each row (n,).
 
     Returns:
-        (G with GᵀG an inverse for the rows that do not depend on others and zero in the rest, 1, smallest pivot /
-        diagonal entry, 1 for these rows and 0 for others).
+        (G with GᵀG an inverse for the rows whose pivots are above `floor`, zero in the others; 1; smallest pivot / diagonal
+        entry; 1 for these rows, 0 for the others).
     """
-    return _symmetric_root(matrix, floor)
-
-
-def _symmetric_root(matrix, floor):
-    """Return (G, 1, rcond, kept rows), GᵀG being the inverse without the rows whose pivots are below `floor`."""
     # G instead of the inverse: a pivot that is only rounding, but above the floor, makes the inverse so large that the
     # rounding of its entries spoils solutions. In G it affects one row, whose part of a solution lies in the null space.
     root, pivots = _root_by_blocks(matrix, floor)
@@ -58,7 +55,7 @@ def _symmetric_root(matrix, floor):
     return root, jnp.ones((), matrix.dtype), rcond, (pivots > floor).astype(matrix.dtype)
 
 
-def _root_by_blocks(matrix, floor):
+def _root_by_blocks(matrix: Array, floor: Array) -> tuple[Array, Array]:
     """Return D^(−½) L⁻¹ and the pivots of L D Lᵀ, by halves and the Schur complement of one."""
     n = matrix.shape[0]
     if n == 0:
@@ -77,11 +74,11 @@ def _root_by_blocks(matrix, floor):
     return jnp.concatenate(rows), jnp.concatenate([first_pivots, second_pivots])
 
 
-def _root_by_rows(matrix, floor):
+def _root_by_rows(matrix: Array, floor: Array) -> tuple[Array, Array]:
     """Return D^(−½) L⁻¹ and the pivots of L D Lᵀ, row by row."""
     index = jnp.arange(matrix.shape[0])
 
-    def eliminate(k, carry):
+    def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         """Eliminate row k; carry: the rest of the matrix, L⁻¹, reciprocals of pivots (zero below the floor)."""
         rest, lower, reciprocals = carry
         pivot = rest[k, k]
@@ -96,7 +93,7 @@ def _root_by_rows(matrix, floor):
     return jnp.sqrt(reciprocals)[:, None] * lower, jnp.diagonal(rest)
 
 
-def _invert(matrix, regular):
+def _invert(matrix: Array, regular: Array) -> Factorisation:
     """Return (inverse or left inverse, sign of the determinant, rcond, ones); the inverse is zero if not regular."""
     rows = _largest_sizes(matrix, 1)
     scaled = matrix / rows[:, None]
@@ -107,12 +104,12 @@ def _invert(matrix, regular):
     return inverse, sign, rcond, jnp.ones(matrix.shape[0], matrix.dtype)
 
 
-def _left_inverse(matrix: Float[Array, "rows n"]):
+def _left_inverse(matrix: Float[Array, "rows n"]) -> tuple[Array, Array, Array]:
     """Return `_gauss_jordan` for more rows than columns: the inverse of the rows that become pivots, zeros elsewhere."""
     m, n = matrix.shape
     index = jnp.arange(m)
 
-    def eliminate(k, carry):
+    def eliminate(k: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         """Eliminate column k; carry: rows after row exchanges, smallest and largest pivot."""
         rest, smallest, largest = carry
         pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))
@@ -128,13 +125,13 @@ def _left_inverse(matrix: Float[Array, "rows n"]):
     return rest[:n, n:], one, smallest / largest
 
 
-def _largest_sizes(values, axis):
+def _largest_sizes(values: Array, axis: int) -> Array:
     """Return the largest absolute values along an axis, with 1 in place of 0."""
     largest = jnp.max(jnp.abs(values), axis=axis)
     return jnp.where(largest > 0, largest, 1)
 
 
-def _gauss_jordan(matrix: Float[Array, "n n"]):
+def _gauss_jordan(matrix: Float[Array, "n n"]) -> tuple[Array, Array, Array]:
     """Invert by elimination with partial pivoting.
 
     It is a counted loop of elementwise operations: with a batch axis vector code on every platform, and faster than the
@@ -146,7 +143,7 @@ def _gauss_jordan(matrix: Float[Array, "n n"]):
     n = matrix.shape[0]
     index = jnp.arange(n)
 
-    def eliminate(k, carry):
+    def eliminate(k: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         """Eliminate column k; carry: rows, their order, sign of the order, smallest and largest pivot."""
         rest, order, sign, smallest, largest = carry
         pivot_row = jnp.argmax(jnp.where(index >= k, jnp.abs(rest[:, k]), -1))

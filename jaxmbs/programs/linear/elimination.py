@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class PivotStep:
     def copy_with(self, of: Callable[[Node], Node]) -> PivotStep:
         """Return the step with of(node) in the place of each node."""
         swaps = [(of(condition), a, b) for condition, a, b in self.swaps]
-        every = lambda some: {k: of(x) for k, x in some.items()}
+        every: Callable[[dict[int, Node]], dict[int, Node]] = lambda some: {k: of(x) for k, x in some.items()}
         return PivotStep(
             self.row, self.column, of(self.pivot), of(self.reciprocal), swaps, every(self.factors), every(self.rest)
         )
@@ -83,13 +84,13 @@ class GeneralFactors(Factors):
     """Factors L U with rows exchanged. If a matrix has more rows than columns, rows without a pivot take no part."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
-        """Return x with A x = rhs."""
         g, y = self.graph, list(rhs)
         for step in self.steps:
-            self._swap(y, step.swaps)
+            for condition, first, other in step.swaps:
+                _swap_where(g, condition, y, first, other)
             for row, factor in step.factors.items():
                 y[row] = g.sub(y[row], g.mul(factor, y[step.row]))
-        x: list = [None] * len(self.steps)
+        x: list[Any] = [None] * len(self.steps)
         for step in reversed(self.steps):
             value = y[step.row]
             for column, entry in step.rest.items():
@@ -98,9 +99,8 @@ class GeneralFactors(Factors):
         return x
 
     def solve_transposed(self, rhs: Sequence[Node]) -> list[Node]:
-        """Return x with Aᵀ x = rhs."""
         g, b = self.graph, list(rhs)
-        x: list = [g.constant(0.0)] * self.rows
+        x: list[Node] = [g.constant(0.0)] * self.rows
         for step in self.steps:
             x[step.row] = value = g.mul(b[step.column], step.reciprocal)
             for column, entry in step.rest.items():
@@ -108,21 +108,15 @@ class GeneralFactors(Factors):
         for step in reversed(self.steps):
             for row, factor in step.factors.items():
                 x[step.row] = g.sub(x[step.row], g.mul(factor, x[row]))
-            self._swap(x, step.swaps[::-1])
+            for condition, first, other in reversed(step.swaps):
+                _swap_where(g, condition, x, first, other)
         return x
-
-    def _swap(self, values: list[Node], swaps) -> None:
-        """Swap entries of `values` in place, by the conditions under which rows were swapped."""
-        select = self.graph.select
-        for condition, a, b in swaps:
-            values[a], values[b] = select(condition, values[b], values[a]), select(condition, values[a], values[b])
 
 
 class SymmetricFactors(Factors):
     """Factors L D Lᵀ of a symmetric matrix, positive definite or semidefinite."""
 
     def solve(self, rhs: Sequence[Node]) -> list[Node]:
-        """Return x with A x = rhs; it is also the solution for Aᵀ."""
         g, y = self.graph, self._forward(rhs)
         for step in reversed(self.steps):
             value = g.mul(y[step.row], step.reciprocal)
@@ -165,7 +159,7 @@ def factor_symmetric(graph: Graph, matrix: np.ndarray, floor: list[Node] | None 
         if i != j:
             neighbours[i].add(j)
             neighbours[j].add(i)
-    at = lambda i, j: (max(i, j), min(i, j))
+    at: Callable[[int, int], tuple[int, int]] = lambda i, j: (max(i, j), min(i, j))
     steps = []
     # Length of the chain of pivots that a row depends on. Of rows with equally few neighbours the one with the shortest is
     # next: chains are eliminated from both ends, which halves the latency.
@@ -197,6 +191,11 @@ class Elimination:
 
     If `regular` is false, or a pivot is known to be zero, the reciprocals of pivots are zero: solutions are
     meaningless, but finite.
+
+    Args:
+        graph: the graph.
+        matrix: nodes of the matrix.
+        regular: truth value, False where the matrix is known not to be regular; None if it always is.
 
     Attributes:
         factors: for solving.
@@ -240,13 +239,13 @@ class Elimination:
                         best = cost
             if best is None:
                 return
-            self._eliminate(best[2], best[3], self.rows - {best[2]}, [])
+            self._eliminate(best[2], best[3], [])
 
     def _eliminate_block(self, rows: list[int], columns: list[int]) -> None:
         """Eliminate a block with partial pivoting, entries relative to the largest of their row at the start."""
         g = self.graph
         if len(rows) == len(columns) == 1:
-            return self._eliminate(rows[0], columns[0], self.rows - {rows[0]}, [])
+            return self._eliminate(rows[0], columns[0], [])
         weights = {i: g.make("div", g.constant(1.0), self.row_size(i)) for i in rows}
         rows, columns = list(rows), list(columns)
         while columns:
@@ -259,10 +258,9 @@ class Elimination:
                 swap = g.make("gt", merit[other], merit[first])
                 swaps.append((swap, first, other))
                 for values in (merit, weights):
-                    a, b = values[first], values[other]
-                    values[first], values[other] = g.select(swap, b, a), g.select(swap, a, b)
+                    _swap_where(g, swap, values, first, other)
                 self._swap_rows(swap, first, other)
-            self._eliminate(first, column, self.rows - {first}, swaps)
+            self._eliminate(first, column, swaps)
             rows.remove(first)
             columns.remove(column)
         return None
@@ -278,15 +276,15 @@ class Elimination:
             x, y = a.get(j, self.zero), b.get(j, self.zero)
             a[j], b[j] = select(swap, y, x), select(swap, x, y)
 
-    def _eliminate(self, i: int, j: int, others, swaps) -> None:
-        """Subtract multiples of row i from the rows `others` so that their entries in column j vanish."""
+    def _eliminate(self, i: int, j: int, swaps: list[tuple[Node, int, int]]) -> None:
+        """Subtract multiples of row i from the remaining rows so that their entries in column j vanish."""
         g = self.graph
         pivot = self.entries[i].pop(j, self.zero)
         reciprocal = _reciprocal(g, pivot)
         if not pivot.is_constant:
             reciprocal = g.select(self.regular, reciprocal, self.zero)
         factors = {}
-        for k in sorted(others):
+        for k in sorted(self.rows - {i}):
             if j not in self.entries[k]:
                 continue
             factor = factors[k] = g.mul(self.entries[k].pop(j), reciprocal)
@@ -345,7 +343,7 @@ class Elimination:
         smallest, largest = one, one
         for step in self.steps:
             for swap, a, b in step.swaps:
-                moved[a], moved[b] = g.select(swap, moved[b], moved[a]), g.select(swap, moved[a], moved[b])
+                _swap_where(g, swap, moved, a, b)
             if step.pivot.is_constant:
                 continue
             column = [(self.original[i, step.column], weights[i]) for i in range(self.n)]
@@ -354,6 +352,12 @@ class Elimination:
             size = g.make("abs", g.make("div", size, self._largest_size(scaled)))
             smallest, largest = g.make("min", smallest, size), g.make("max", largest, size)
         return g.make("div", smallest, largest)
+
+
+def _swap_where(graph: Graph, condition: Node, values: Any, a: int, b: int) -> None:
+    """Swap entries a and b of a list or dictionary of nodes, in every lane where the condition holds."""
+    x, y = values[a], values[b]
+    values[a], values[b] = graph.select(condition, y, x), graph.select(condition, x, y)
 
 
 def _reciprocal(graph: Graph, pivot: Node) -> Node:
@@ -367,7 +371,7 @@ def is_zero(x: Node) -> bool:
 
 
 def parity(order: Sequence[int]) -> int:
-    """Return the sign of a permutation, 1 or −1."""
+    """Return the sign of a permutation of 0, 1, …: 1 or −1."""
     order, sign = list(order), 1
     for k in range(len(order)):
         while order[k] != k:
@@ -383,6 +387,10 @@ def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[i
     It takes a matching of rows and columns, then the strongly connected parts of the graph in which a row leads to the
     rows that are matched to its columns. If the pattern has no full diagonal, as with more rows than columns, there is
     one block.
+
+    Args:
+        pattern: row ↦ columns in which it has entries.
+        columns: all columns.
     """
     matched: dict[int, int] = {}  # column → row
 
@@ -410,7 +418,7 @@ def blocks(pattern: dict[int, set[int]], columns: set[int]) -> list[tuple[list[i
 
 
 def _strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:
-    """Return the strongly connected parts of a graph, by Tarjan's algorithm."""
+    """Return the strongly connected parts of a graph, given as node ↦ successors, by Tarjan's algorithm."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

@@ -64,10 +64,8 @@ def _solve_abstract(matrix, factors, limit, rhs, *, kind, transposed):
     return jax.core.ShapedArray((*rhs.shape[:-2], size, rhs.shape[-1]), rhs.dtype)
 
 
-_jitted_factor = jax.jit(factor_array, static_argnames="kind")
-_jitted_solve = jax.jit(solve_array, static_argnames=("kind", "transposed"))
-factorise_p.def_impl(_jitted_factor)
-solve_p.def_impl(_jitted_solve)
+factorise_p.def_impl(jax.jit(factor_array, static_argnames="kind"))
+solve_p.def_impl(jax.jit(solve_array, static_argnames=("kind", "transposed")))
 mlir.register_lowering(factorise_p, mlir.lower_fun(factor_array, multiple_results=True))
 mlir.register_lowering(solve_p, mlir.lower_fun(solve_array, multiple_results=False))
 
@@ -78,7 +76,7 @@ def _batch_factor(args, dims, *, kind):
 
 
 def _batch_solve(args, dims, **params):
-    """Solve for a batch; with one matrix for all samples their right-hand sides become columns."""
+    """Solve for a batch."""
     if any(d is not None for d in dims[:3]):
         return solve_p.bind(*_in_front(args, dims), **params), 0
     # The same matrix for all samples: their right-hand sides become further columns.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def without_garbage_collection():
+def without_garbage_collection() -> Iterator[None]:
     """Return a context in which Python's garbage collector is switched off."""
     was_on = gc.isenabled()
     gc.disable()

@@ -62,8 +62,13 @@ class _Content:
     """Digests of values; those of jaxprs and functions are kept, because they occur in many places.
 
     Attributes:
-        of_function: (function) ↦ its identity. None: functions have digests, and values without one raise `Unknown`.
+        of_function: (function) ↦ its identity. None: functions have digests, and values without one raise `NoDigest`.
+        strict: True if values without a digest raise `NoDigest`; else they count by their type.
+        known: id of a jaxpr or function ↦ its digest.
         alive: objects that are identified by their id, and must not be deleted.
+        types: type of a variable ↦ its text.
+        depth: number of functions around the current one.
+        marks: id of a mark of a transformation ↦ its number.
     """
 
     def __init__(self, of_function: Callable[[Any], Any] | None = None):
@@ -115,7 +120,7 @@ class _Content:
         if isinstance(x, types.ModuleType) and x.__name__.split(".")[0] in KNOWN_PACKAGES:
             return "module", x.__name__
         if dataclasses.is_dataclass(x):
-            return self.name(type(x)), [(f.name, self.text(getattr(x, f.name, None))) for f in dataclasses.fields(x)]
+            return self.name(type(x)), self.fields(x)
         if hasattr(x, "key") and hasattr(x, "derived"):  # a program within a program
             # Programs have keys if they are kept on disk.
             key = x.key if self.strict or x.source is None else self.once(x.source)
@@ -132,6 +137,10 @@ class _Content:
                 return type(x).__qualname__
             raise NoDigest(text)
         return type(x).__qualname__, text
+
+    def fields(self, x) -> list[tuple]:
+        """Return the names and texts of the fields of a dataclass."""
+        return [(field.name, self.text(getattr(x, field.name, None))) for field in dataclasses.fields(x)]
 
     def once(self, x) -> bytes:
         """Return the digest of a jaxpr or function, computed once for each object."""
@@ -163,11 +172,11 @@ class _Content:
                 return self.type(var.aval), self.text(var.val)
             return numbers.setdefault(var, len(numbers))
 
-        ends = lambda some: [(named(v), self.type(v.aval)) for v in some]
-        lines: list = [ends(jaxpr.constvars), ends(jaxpr.invars)]
+        typed = lambda variables: [(named(v), self.type(v.aval)) for v in variables]
+        lines: list = [typed(jaxpr.constvars), typed(jaxpr.invars)]
         for eqn in jaxpr.eqns:
             params = [(k, self.text(v)) for k, v in sorted(eqn.params.items())]
-            lines.append((eqn.primitive.name, params, [named(x) for x in eqn.invars], ends(eqn.outvars)))
+            lines.append((eqn.primitive.name, params, [named(x) for x in eqn.invars], typed(eqn.outvars)))
         return [*lines, [named(x) for x in jaxpr.outvars]]
 
     def type(self, aval) -> str:
@@ -193,19 +202,16 @@ class _Content:
             if inner is not None and self.package(f) in KNOWN_PACKAGES:
                 return "wrapped", self.name(type(f)), self.text(inner)
             if dataclasses.is_dataclass(f):
-                fields = [(x.name, self.text(getattr(f, x.name, None))) for x in dataclasses.fields(f)]
-                return self.name(type(f)), fields
+                return self.name(type(f)), self.fields(f)
             if hasattr(f, "__dict__") and self.package(type(f)) in KNOWN_PACKAGES:
                 return self.name(type(f)), self.text(vars(f))
             return self._representation(f)
         values, variables = referenced_values(f)
         cells = [self.text(x) for x in values]
         bound = self.text(f.__defaults__), self.text(f.__kwdefaults__), cells
-        where = f.__code__.co_firstlineno
         if self.package(f) in KNOWN_PACKAGES:
-            return self.name(f), where, bound
-        used = [(name, self.text(x)) for name, x in variables]
-        return self.name(f), self.code(f.__code__), bound, used
+            return self.name(f), f.__code__.co_firstlineno, bound
+        return self.name(f), self.code(f.__code__), bound, [(name, self.text(x)) for name, x in variables]
 
     def code(self, code: types.CodeType):
         """Return the parts of a code object that make its content."""

@@ -97,7 +97,7 @@ def save_for_reverse(x):
 
 @run_p.def_impl
 def _impl(*args, **params):
-    """Run a program outside `jit`, by a compiled function, also under `jax.disable_jit`."""
+    """Run a program outside `jit`, by a compiled function."""
     # A program is compiled even under `jax.disable_jit`, which runs everything else operation by operation.
     with jax.disable_jit(False):
         return _jitted_bind(**params)(*args)
@@ -126,6 +126,20 @@ def _batch(args, dims, *, program, batch, emission):
 batching.primitive_batchers[run_p] = _batch
 
 
+def _real_tangents(tangents, active) -> list:
+    """Return the tangents of the active inputs as arrays, symbolic zeros written out."""
+    return [ad.instantiate_zeros(t) for t, is_active in zip(tangents, active, strict=True) if is_active]
+
+
+def _all_tangents(program: Program, outputs, rates) -> list:
+    """Return the tangents of all outputs: `rates`, those of the real ones, and zero tangents of the others."""
+    rates = iter(rates)
+    return [
+        next(rates) if shape.dtype.kind == "f" else zero_tangent(x)
+        for x, shape in zip(outputs, program.outputs, strict=True)
+    ]
+
+
 def _jvp(primals, tangents, *, program: Program, batch, emission):
     """Return the outputs and their tangents, by the tangent program of the active inputs."""
     out = _bind(*primals, program=program, batch=batch, emission=emission)
@@ -134,55 +148,35 @@ def _jvp(primals, tangents, *, program: Program, batch, emission):
     )
     if not any(active):
         return out, [zero_tangent(x) for x in out]
-    given = [t for t, a in zip(tangents, active, strict=True) if a]
-    given = [ad.instantiate_zeros(t) for t in given]
+    given = _real_tangents(tangents, active)
     rates = _bind(*primals, *given, program=tangent_program(program, active), batch=batch, emission=emission)
-    rates = list(rates)
-    return out, [
-        rates.pop(0) if shape.dtype.kind == "f" else zero_tangent(x)
-        for x, shape in zip(out, program.outputs, strict=True)
-    ]
+    return out, _all_tangents(program, out, rates)
 
 
 ad.primitive_jvps[run_p] = _jvp
 
 
 def _linearize(is_vjp, nonzeros, *primals, program: Program, batch, emission):
-    """Linearize as `_jvp`, but a program with loops in two runs: the first keeps the states for the second."""
-    keep, linear, kept = linearized_programs(
-        program, tuple(bool(nz) and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
-    )
-    results = _bind(*primals, program=keep, batch=batch, emission=emission)
+    """Linearize a program with loops for reverse mode in two runs, the first of which keeps states; others by `_jvp`."""
+    params = {"batch": batch, "emission": emission}
+    active = tuple(bool(nz) and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
+    if not (is_vjp and any(active) and has_loops(program)):
+        return jax_compat.linearize_by_jvp(run_p, is_vjp, nonzeros, *primals, program=program, **params)
+    keep, linear, kept = linearized_programs(program, active)
+    results = _bind(*primals, program=keep, **params)
     split = len(results) - kept
     outputs, states = results[:split], results[split:]
 
-    def tangents(residuals, *tangents):
+    def tangents_of_outputs(residuals, *tangents):
         """Return the tangents of the outputs from the kept states, by the linear program."""
-        given = [
-            ad.instantiate_zeros(t)
-            for t, nz, x in zip(tangents, nonzeros, program.inputs, strict=True)
-            if nz and x.dtype.kind == "f"
-        ]
-        rates = list(_bind(*residuals, *given, program=linear, batch=batch, emission=emission))
-        return [
-            rates.pop(0) if shape.dtype.kind == "f" else zero_tangent(x)
-            for x, shape in zip(outputs, program.outputs, strict=True)
-        ]
+        rates = _bind(*residuals, *_real_tangents(tangents, active), program=linear, **params)
+        return _all_tangents(program, outputs, rates)
 
     nonzero = [shape.dtype.kind == "f" for shape in program.outputs]
-    return outputs, nonzero, [*primals, *states], tangents
+    return outputs, nonzero, [*primals, *states], tangents_of_outputs
 
 
-def _linearize_any(is_vjp, nonzeros, *primals, program: Program, batch, emission):
-    """Linearize in two runs in reverse mode with loops, else by `_jvp`."""
-    params = {"program": program, "batch": batch, "emission": emission}
-    real = any(nz and x.dtype.kind == "f" for nz, x in zip(nonzeros, program.inputs, strict=True))
-    if real and is_vjp and has_loops(program):
-        return _linearize(is_vjp, nonzeros, *primals, **params)
-    return jax_compat.linearize_by_jvp(run_p, is_vjp, nonzeros, *primals, **params)
-
-
-jax_compat.define_linearization(run_p, _linearize_any)
+jax_compat.define_linearization(run_p, _linearize)
 
 
 def _transpose(cotangents, *args, program: Program, batch, emission):
@@ -191,17 +185,14 @@ def _transpose(cotangents, *args, program: Program, batch, emission):
     cotangents = [ad.instantiate_zeros(ct) for ct in cotangents]
     others = [x for x, lin in zip(args, linear, strict=True) if not lin]
     results = _bind(*others, *cotangents, program=cotangent_program(program, linear), batch=batch, emission=emission)
-    results = list(results)
-    found: list = []
-    for x, lin in zip(args, linear, strict=True):
-        if not lin:
-            found.append(None)
-            continue
-        value = results.pop(0)
-        # An operand that does not depend on a batch axis collects from all of it.
+
+    def summed(x, value):
+        """Return the cotangent of an operand: one that does not depend on a batch axis collects from all of it."""
         axes = tuple(k for k, size in enumerate(batch) if x.aval.shape[k] != size)
-        found.append(jnp.sum(value, axis=axes, keepdims=True) if axes else value)
-    return found
+        return jnp.sum(value, axis=axes, keepdims=True) if axes else value
+
+    values = iter(results)
+    return [summed(x, next(values)) if lin else None for x, lin in zip(args, linear, strict=True)]
 
 
 ad.primitive_transposes[run_p] = _transpose
@@ -264,8 +255,8 @@ def _row_by_row(program: Program, batch, *args):
 
     def one(_, rows):
         """Return the results for one row of the operands that have rows."""
-        rows = list(rows)
-        full = [rows.pop(0) if m else x[0] for m, x in zip(mapped, args, strict=True)]
+        rows = iter(rows)
+        full = [next(rows) if m else x[0] for m, x in zip(mapped, args, strict=True)]
         return None, _row_by_row(program, batch[1:], *full)
 
     rows = [x for m, x in zip(mapped, args, strict=True) if m]

@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -34,8 +35,6 @@ MAX_MB = 1024
 KEPT_FRACTION = 0.75
 # Bytes that a disk must have free for the cache to be written to it.
 MIN_FREE_BYTES = 2**20
-# Beginning of the warnings' reason if nothing can be written to the cache's folder.
-UNWRITTEN = "it cannot be written"
 # Number of files that a process writes to the cache before it checks the size of the folder again.
 FILES_PER_TRIM = 64
 # First bytes of every file of the cache; a file with others counts as missing.
@@ -54,16 +53,25 @@ class Store:
     Args:
         folder: created for this user only, if it does not exist.
         limit: bytes that the files may take.
+
+    Attributes:
+        usable: True if files are read from the folder: nobody else may write to it.
+        writable: True if files are also written to it.
     """
 
     def __init__(self, folder: Path, limit: int = MAX_MB * 2**20):
         self.folder, self.limit = folder, limit
         self._written = 0
         reason = _reason_not_to_use(folder)
-        self.usable = reason is None
-        self.trouble = reason or _reason_not_to_write(folder)
-        if self.trouble is not None:
-            _warn(folder, self.trouble)
+        self.usable = self.writable = reason is None
+        if reason is not None:
+            _warn(folder, f"is not used: {reason}")
+            return
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(MIN_FREE_BYTES))
+        except OSError as error:
+            self._stop_writing(error)
 
     def get(self, kind: str, key: bytes) -> bytes | None:
         """Return the value under a key, None if there is none, or if it is damaged or not to be trusted."""
@@ -88,7 +96,7 @@ class Store:
 
     def put(self, kind: str, key: bytes, content: bytes) -> None:
         """Keep a value: written to another file and moved, so that no process sees a part of it."""
-        if self.trouble is not None:
+        if not self.writable:
             return
         if self._written % FILES_PER_TRIM == 0:
             self.trim()
@@ -100,9 +108,7 @@ class Store:
                 file.write(MAGIC + hashlib.sha256(content).digest() + content)
             os.replace(temporary, self._path(kind, key))
         except OSError as error:
-            if self.trouble is None:
-                self.trouble = _write_error(error)
-                _warn(self.folder, self.trouble)
+            self._stop_writing(error)
             if temporary is not None:
                 self._forget(temporary)
 
@@ -141,6 +147,12 @@ class Store:
         """Return the path of the file with the value of a kind under a key."""
         return self.folder / f"{hashlib.sha256(environment() + key).hexdigest()[:40]}.{kind}"
 
+    def _stop_writing(self, error: OSError) -> None:
+        """Write nothing from now on, because of an error of writing, with one warning."""
+        if self.writable:
+            self.writable = False
+            _warn(self.folder, f"is not written to: it cannot be written: {error.strerror or error}")
+
     @staticmethod
     def _forget(path: Path) -> None:
         """Delete a file, if it exists."""
@@ -162,25 +174,9 @@ def _reason_not_to_use(folder: Path) -> str | None:
         return f"it cannot be made: {error.strerror or error}"
 
 
-def _reason_not_to_write(folder: Path) -> str | None:
-    """Return the reason why the cache cannot write to a folder, or None if it can."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(MIN_FREE_BYTES))
-    except OSError as error:
-        return _write_error(error)
-    return None
-
-
-def _write_error(error: OSError) -> str:
-    """Return an error of writing to the folder as a reason for the warning."""
-    return f"{UNWRITTEN}: {error.strerror or error}"
-
-
-def _warn(folder: Path, reason: str) -> None:
+def _warn(folder: Path, effect: str) -> None:
     """Warn that a folder is not used as a cache, or not written to, and why."""
-    effect = "is not written to" if reason.startswith(UNWRITTEN) else "is not used"
-    warnings.warn(f"the cache folder {folder} {effect}: {reason}", stacklevel=3)
+    warnings.warn(f"the cache folder {folder} {effect}", stacklevel=3)
 
 
 def _reason_not_to_trust(folder: Path) -> str | None:
@@ -205,7 +201,7 @@ def active_store() -> Store | None:
     return _store if _store is not None and _store.usable else None
 
 
-def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = MAX_MB) -> Path | None:
+def enable_cache(folder: str | os.PathLike[str] | None = None, *, megabytes: float = MAX_MB) -> Path | None:
     """Keep compiled programs on disk, so that the next process need not make them again.
 
     It keeps the result of tracing a program, its machine code, and what XLA compiles (by JAX's own compilation cache,
@@ -240,12 +236,12 @@ def enable_cache(folder: str | os.PathLike | None = None, *, megabytes: float = 
     kept = active_store()
     if place is None or kept is None:
         return None
-    if kept.trouble is None and not jax.config.values.get("jax_compilation_cache_dir"):
+    if kept.writable and not jax.config.values.get("jax_compilation_cache_dir"):
         # XLA's code is for this processor.
         own = place / f"xla-{hashlib.sha256(environment() + processor().encode()).hexdigest()[:12]}"
         trouble = _reason_not_to_use(own)
         if trouble is not None:
-            _warn(own, trouble)
+            _warn(own, f"is not used: {trouble}")
             return place
         jax.config.update("jax_compilation_cache_dir", str(own))
         # If the disk fills later, our own warning is enough; JAX has one for each program.
@@ -280,7 +276,7 @@ def default_folder() -> Path | None:
     return Path(home).expanduser().absolute() / "jaxmbs"
 
 
-def load_or_compute(kind: str, key: bytes | None, compute: Callable):
+def load_or_compute(kind: str, key: bytes | None, compute: Callable[[], Any]) -> Any:
     """Return the JSON value of a kind stored under a key; compute and store it if there is none. No key: compute it."""
     place = active_store()
     if place is None or key is None:
@@ -298,7 +294,7 @@ def processor() -> str:
     try:
         from llvmlite import binding
 
-        return binding.get_host_cpu_name() + binding.get_host_cpu_features().flatten()
+        return str(binding.get_host_cpu_name()) + str(binding.get_host_cpu_features().flatten())
     except (ImportError, RuntimeError):
         return platform.processor()
 

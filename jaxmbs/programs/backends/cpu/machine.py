@@ -9,9 +9,9 @@ import platform
 import numpy as np
 from llvmlite import binding
 
-from jaxmbs.programs.backends.cpu.handler import HANDLER, buffers
+from jaxmbs.programs.backends.cpu.handler import handler
 from jaxmbs.programs.backends.cpu.vectors import VectorEmitter
-from jaxmbs.programs.backends.llvm import elementary, ffi
+from jaxmbs.programs.backends.llvm import elementary
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.content import digest_of_parts
@@ -50,32 +50,17 @@ def natural_lanes(program: Program) -> int:
     return 2 * one if facts.crossing <= tuning.MAX_CROSSING_VALUES else one
 
 
-def module_text(program: Program, lanes: int) -> tuple[str, set]:
+def module_text(program: Program, lanes: int) -> tuple[str, set[tuple[str, int]]]:
     """Return the LLVM module of a program as text, and the elementary functions that it calls."""
     emitter = VectorEmitter(program, lanes)
     kernel = emitter.emit()
-    inputs, outputs = len(program.facts.loaded), len(program.outputs)
-    handler = HANDLER.format(
-        begin=ffi.begin(),
-        exhausted=ffi.EXHAUSTED,
-        number_of_threads=ffi.api_field("XLA_FFI_ThreadPool_NumThreads"),
-        schedule=ffi.api_field("XLA_FFI_ThreadPool_Schedule"),
-        destroy_error=ffi.api_field("XLA_FFI_Error_Destroy"),
-        count=max(inputs + outputs, 1),
-        buffers=buffers(inputs, outputs),
-        effort=program.work,
-        worth=tuning.MIN_OPERATIONS_FOR_THREADS,
-        parts=tuning.PARTS_PER_THREAD,
-        lanes=lanes,
-    )
-    declared = _declared_functions(kernel)
-    lines = [line for line in handler.splitlines() if line.split("(")[0] not in declared]
-    attributes = " ".join([*ATTRIBUTES, _target_attributes()])
+    declared = {line.split("(")[0] for line in kernel.splitlines() if line.startswith("declare")}
+    lines = handler(len(program.facts.loaded), len(program.outputs), program.work, lanes).splitlines()
     called = emitter.module.elementary
     text = [
         kernel,
-        *lines,
-        f"attributes #0 = {{ {attributes} }}",
+        *(line for line in lines if line.split("(")[0] not in declared),
+        f"attributes #0 = {{ {' '.join([*ATTRIBUTES, _target_attributes()])} }}",
         *elementary.declarations(called, emitter.module.real),
     ]
     return "\n".join(text), called
@@ -89,25 +74,18 @@ def _target_attributes() -> str:
     return " ".join(f'"{name}"="{value}"' for name, value in attributes.items())
 
 
-def _declared_functions(text: str) -> set[str]:
-    """Return the names of the functions that an LLVM module declares."""
-    return {line.split("(")[0] for line in text.splitlines() if line.startswith("declare")}
-
-
 @without_garbage_collection()
-def object_code(program: Program, lanes: int, effort: int) -> bytes:
-    """Return a program compiled for this processor, as an object file."""
+def object_code(program: Program, lanes: int, level: int) -> bytes:
+    """Return a program compiled for this processor at LLVM's level of optimisation, as the bytes of an object file."""
     text, called = module_text(program, lanes)
-    module = binding.parse_assembly(text)
-    if called:
-        module.link_in(binding.parse_assembly(elementary.definitions(called, program.dtype, _target_attributes())))
-    machine = _machine(effort)
+    module = elementary.link(text, called, program.dtype, _target_attributes())
+    machine = _machine(level)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     # Inlining only: other passes find nothing to do, and would take a third of the time.
     passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes.getModulePassManager().run(module, passes)
-    return machine.emit_object(module)
+    return bytes(machine.emit_object(module))
 
 
 def optimisation_level(program: Program, total: int) -> int:
@@ -122,22 +100,22 @@ def optimisation_level(program: Program, total: int) -> int:
     return 0 if facts.work * total < short * facts.size else tuning.OPTIMISATION_LEVEL
 
 
-def _machine(effort: int):
-    """Return llvmlite's target machine for this processor at a level of optimisation."""
+def _machine(level: int) -> binding.TargetMachine:
+    """Return llvmlite's target machine for this processor at LLVM's level of optimisation, 0 to 3."""
     cpu, features, _ = host()
-    return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=effort, jit=True)
+    return binding.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=level, jit=True)
 
 
 class MachineCode:
     """A compiled program, made or found in the store: the engine that owns it, and its handler for XLA."""
 
-    def __init__(self, program: Program, lanes: int, effort: int = tuning.OPTIMISATION_LEVEL):
+    def __init__(self, program: Program, lanes: int, level: int = tuning.OPTIMISATION_LEVEL):
         cpu, features, _ = host()
-        key = digest_of_parts(program.fingerprint, lanes, effort, cpu, features)
+        key = digest_of_parts(program.fingerprint, lanes, level, cpu, features)
         place = active_store()
         code = None if place is None else place.get("object", key)
         if code is None:
-            code = object_code(program, lanes, effort)
+            code = object_code(program, lanes, level)
             if place is not None:
                 place.put("object", key, code)
         self.engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _machine(0))

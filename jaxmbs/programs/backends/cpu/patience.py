@@ -11,7 +11,7 @@ of the lanes since it began; and, with one bit for each lane, which ones are set
 
 from __future__ import annotations
 
-from jaxmbs.programs.backends.cpu.lanes import following_samples, lane_numbers, splat
+from jaxmbs.programs.backends.cpu.vector_code import following_samples, lane_numbers, splat
 from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.graph.liveness import Liveness
@@ -34,11 +34,11 @@ class Patience:
         self.plan, self.lanes, self.bits = plan, plan.lanes, f"i{plan.lanes}"
         self.loops: dict[Loop, int] = {}
 
-    def begin(self, code: AbstractCode, loop: Loop) -> None:
+    def before_loop(self, code: AbstractCode, loop: Loop) -> None:
         """Write the lines before a loop with a condition, which reset the loop's account of waiting."""
         code.line(f"store i64 0, ptr {code.slot(('waited', loop))}")
 
-    def go_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
+    def continuing_lanes(self, code: AbstractCode, loop: Loop, mask: str) -> str:
         """Return the mask of the lanes that take one more iteration of a loop: `mask` without the lanes set aside."""
         truths, bits = code.module.vector(TRUTH), self.bits
         number = self.loops.setdefault(loop, len(self.loops) % MAX_LISTS)
@@ -208,7 +208,7 @@ define internal fastcc {bits} @go.on(ptr %frame, ptr %waited.at, ptr %own.at, {b
         """Number of lists of waiting samples."""
         return min(MAX_LISTS, len(self.loops))
 
-    def _make_address(self, key, name: str) -> str:
+    def _make_address(self, key: object, name: str) -> str:
         """Return a line that makes %name, the address of a value in the frame."""
         return f"  %{name} = getelementptr i8, ptr %frame, i64 {self.plan.frame.place(key)}"
 

@@ -5,11 +5,13 @@ A loop with a condition takes as many iterations as the slowest lane of its grou
 
 from __future__ import annotations
 
-from jaxmbs.programs.backends.cpu.lanes import following_samples, splat
 from jaxmbs.programs.backends.cpu.patience import Patience
-from jaxmbs.programs.backends.cpu.vector_code import VectorCode
+from jaxmbs.programs.backends.cpu.vector_code import VectorCode, following_samples, splat
+from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT, align
+from jaxmbs.programs.graph.nodes import Loop
+from jaxmbs.programs.tracing.program import Program
 
 
 class VectorEmitter(AbstractEmitter):
@@ -17,20 +19,20 @@ class VectorEmitter(AbstractEmitter):
 
     code = VectorCode
 
-    def __init__(self, program, lanes):
+    def __init__(self, program: Program, lanes: int):
         super().__init__(program, lanes)
         self.patience = Patience(self.plan)
 
-    def begins(self, code, loop):
-        """Write the lines before a loop with a condition, which set up the account for setting lanes aside."""
+    def before_loop(self, code: AbstractCode, loop: Loop) -> None:
+        """Write lines that set up the account of a loop for setting lanes aside."""
         if self.lanes > 1:
-            self.patience.begin(code, loop)
+            self.patience.before_loop(code, loop)
 
-    def goes_on(self, code, loop, mask):
+    def continuing_lanes(self, code: AbstractCode, loop: Loop, mask: str) -> str:
         """Return the mask of the lanes that take one more iteration, without those set aside."""
-        return self.patience.go_on(code, loop, mask)
+        return self.patience.continuing_lanes(code, loop, mask)
 
-    def attributes(self, code):
+    def attributes(self, code: AbstractCode) -> str:
         """Return the attributes of a function: all have the same."""
         return "#0"
 
@@ -107,7 +109,7 @@ class VectorEmitter(AbstractEmitter):
 
     def _buffer(self, k: int) -> list[str]:
         """Return lines that load the address of buffer k, and its strides along both batch axes."""
-        place = self.operand(k)
+        place = self.kernel_argument(k)
         return [
             f"  %buffer.at{k} = getelementptr ptr, ptr %buffers, i64 {place}",
             f"  %buffer{k} = load i64, ptr %buffer.at{k}",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import abc
 import math
 import warnings
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from jaxmbs.programs.backends.backend import AbstractBackend, two_axes
+from jaxmbs.programs.backends.backend import AbstractBackend, merge_batch_axes
 from jaxmbs.programs.backends.llvm import ffi
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
@@ -21,8 +23,7 @@ class AbstractThreads(AbstractBackend):
 
     by_threads = True
 
-    def lower(self, program, batch, args, platform):
-        """Return the outputs of a launch of the program's kernel for the whole batch."""
+    def lower(self, program: Program, batch: tuple[int, ...], args: Sequence[Array], platform: str) -> list[Array]:
         total = math.prod(batch)
         if total == 0 or not program.outputs:
             return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
@@ -31,8 +32,8 @@ class AbstractThreads(AbstractBackend):
         kernel = ptx.kernel(program, self.capability())
         blocks, block = grid(total, kernel.scratch)
         loaded, first = program.facts.loaded, len(program.inputs)
-        args, inner, places = two_axes([args[k] for k in loaded], batch)
-        meta, layouts = [total, inner], []
+        args, inner, places = merge_batch_axes([args[k] for k in loaded], batch)
+        meta, layouts = [total, inner], list[tuple[int, ...]]()
         buffers = [*loaded, *range(first, first + len(program.outputs))]
         shapes = [*program.inputs, *program.outputs]
         samples = [math.prod(x.shape[: len(batch)]) for x in args] + [total] * len(program.outputs)
@@ -59,7 +60,7 @@ class AbstractThreads(AbstractBackend):
         )
         return list(results[: len(program.outputs)])
 
-    def refusal(self, program):
+    def refusal(self, program: Program) -> str | None:
         """Return the reason why there is no kernel, or too large a workspace; None if the kernel can run."""
         from jaxmbs.programs.backends.gpu import ptx
 
@@ -84,53 +85,63 @@ class AbstractThreads(AbstractBackend):
 class KernelOnGPU(AbstractThreads):
     """Kernels on NVIDIA's GPUs. Imports llvmlite when it is needed."""
 
-    def takes(self, platform):
-        """Return True on CUDA devices if LLVM can write PTX here."""
+    def takes(self, platform: str) -> bool:
         return platform == "cuda" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
-    def explain(self):
-        """Return the kind of code in words."""
+    def explain(self) -> str:
         return "straight-line, one kernel on the GPU"
 
-    def load(self, program):
-        """Load the kernel by NVIDIA's driver; return None, or the reason why the driver refuses it."""
-        return _load_on_gpu(program)
+    def load(self, program: Program) -> str | None:
+        from jaxmbs.programs.backends.gpu import driver, host, ptx
 
-    def capability(self):
-        """Return the lowest compute capability of the GPUs of this process."""
+        # Without a GPU there is nothing to load: the code is for another machine.
+        if not driver.devices():
+            return None
+        if driver.library() is None:
+            return f"{driver.LIBRARY} is missing"
+        name = self.name(program)
+        if name not in _refusals:
+            kernel = ptx.kernel(program, self.capability())
+            launcher = lambda: host.launcher(program, bool(kernel.scratch), driver.load(kernel.text))
+            try:
+                _on_gpu.add(name, launcher)
+            except driver.DriverError as error:
+                _refusals[name] = str(error)
+                why = f"XLA computes '{program.name}' on the GPU without a kernel of its own: {error}"
+                warnings.warn(why, stacklevel=2)
+        return _refusals.get(name)
+
+    def capability(self) -> tuple[int, int]:
         from jaxmbs.programs.backends.gpu import driver
 
         return driver.capability()
 
-    def name(self, program):
-        """Return the name under which XLA finds the kernel of a program for the GPUs of this process."""
-        return _name(program, self.capability())
+    def name(self, program: Program) -> str:
+        major, minor = self.capability()
+        return f"jaxmbs_gpu_{major}{minor}_{program.fingerprint}"
 
 
 class KernelOnHost(AbstractThreads):
     """The same kernels on this processor, one thread after the other, for tests."""
 
-    def takes(self, platform):
-        """Return True on CPUs if LLVM can write PTX here."""
+    def takes(self, platform: str) -> bool:
         return platform == "cpu" and ffi.available("jaxmbs.programs.backends.gpu.ptx")
 
-    def explain(self):
-        """Return the kind of code in words."""
+    def explain(self) -> str:
         return "straight-line, one kernel, its threads one after the other on the host"
 
-    def capability(self):
+    def capability(self) -> tuple[int, int]:
         """Return the compute capability 8.0, whatever GPUs there are."""
         return 8, 0
 
-    def load(self, program):
+    def load(self, program: Program) -> str | None:
         """Compile the kernel for this processor and register it with XLA; return None."""
         from jaxmbs.programs.backends.gpu import host
 
         _on_host.add(self.name(program), lambda: host.kernel(program))
         return None
 
-    def name(self, program):
-        """Return the name under which XLA finds the kernel of a program for this processor."""
+    def name(self, program: Program) -> str:
         return f"jaxmbs_threads_{program.fingerprint}"
 
 
@@ -141,35 +152,7 @@ def grid(total: int, scratch: int) -> tuple[int, int]:
     return min(blocks, tuning.MAX_WORKSPACE_BYTES // (scratch * block)) if scratch else blocks, block
 
 
-def _name(program: Program, capability: tuple[int, int]) -> str:
-    """Return XLA's name of the kernel of a program for a compute capability."""
-    return f"jaxmbs_gpu_{capability[0]}{capability[1]}_{program.fingerprint}"
-
-
+# Kernels that XLA can call, on the host and on GPUs.
 _on_host, _on_gpu = ffi.Registry("cpu"), ffi.Registry("CUDA")
+# XLA's name of a kernel ↦ reason why the driver refuses it.
 _refusals: dict[str, str] = {}
-
-
-def _load_on_gpu(program: Program) -> str | None:
-    """Return why the driver refuses the kernel of a program, with one warning; else load and register it, and return None.
-
-    If JAX has no GPU there is nothing to load: the code is for another machine.
-    """
-    from jaxmbs.programs.backends.gpu import driver, host, ptx
-
-    if not driver.devices():
-        return None
-    if driver.library() is None:
-        return f"{driver.LIBRARY} is missing"
-    capability = driver.capability()
-    name = _name(program, capability)
-    if name not in _refusals:
-        kernel = ptx.kernel(program, capability)
-        launcher = lambda: host.launcher(program, bool(kernel.scratch), driver.load(kernel.text))
-        try:
-            _on_gpu.add(name, launcher)
-        except driver.DriverError as error:
-            _refusals[name] = str(error)
-            why = f"XLA computes '{program.name}' on the GPU without a kernel of its own: {error}"
-            warnings.warn(why, stacklevel=2)
-    return _refusals.get(name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 
@@ -48,10 +49,10 @@ def library() -> ctypes.CDLL | None:
     return found if found.cuInit(0) == 0 else None
 
 
-def devices() -> list:
+def devices() -> list[jax.Device]:
     """Return the GPUs that JAX computes on in this process, an empty list without any."""
     try:
-        return jax.local_devices(backend="cuda")
+        return list(jax.local_devices(backend="cuda"))
     except RuntimeError:
         return []
 
@@ -65,7 +66,7 @@ def capability() -> tuple[int, int]:
 
 
 # Arguments of the driver's compiler, which may use them until a kernel is first launched.
-_given: list = []
+_given: list[object] = []
 
 
 def load(ptx: str) -> LoadedKernel:
@@ -90,7 +91,7 @@ def load(ptx: str) -> LoadedKernel:
             _check_memory(driver, kernel, device.local_hardware_id)
     except AttributeError as error:
         raise DriverError("the driver is older than CUDA 12") from error
-    address = lambda function: ctypes.cast(function, ctypes.c_void_p).value or 0
+    address: Callable[[Any], int] = lambda function: ctypes.cast(function, ctypes.c_void_p).value or 0
     return LoadedKernel(kernel.value, address(driver.cuLaunchKernel), address(driver.cuGetErrorString))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from jaxmbs.programs.backends.gpu.driver import LoadedKernel
 from jaxmbs.programs.backends.llvm import ffi
+from jaxmbs.programs.tracing.program import Program
 
 # The kernel gets `meta`, the workspace, the inputs and the outputs. XLA gives `meta` and the inputs as operands, and as
 # results the outputs and behind them the workspace. The numbers of blocks and of threads in each are an attribute.
@@ -42,33 +44,19 @@ bad:
   %length = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %message, i64 512, ptr @format, i32 %blocks, i32 %block, ptr %why)
   %no.memory = icmp eq i32 %code, 2
   %kind = select i1 %no.memory, i32 {exhausted}, i32 {internal}
-  %error = call ptr @failure(ptr %frame, ptr %message, i32 %kind)
+  %error = call ptr @failure(ptr %api, ptr %message, i32 %kind)
   ret ptr %error
 }}
 """
 # LLVM code of the handler that asks XLA for the CUDA stream on which the kernel runs.
 _STREAM = """
-  %api.at = getelementptr i8, ptr %frame, i64 16
-  %api = load ptr, ptr %api.at
-  %context.at = getelementptr i8, ptr %frame, i64 24
-  %context = load ptr, ptr %context.at
-  %get.at = getelementptr i8, ptr %api, i64 {get}
-  %get = load ptr, ptr %get.at
-  %query = alloca [4 x i64]
-  store i64 32, ptr %query
-  %query1 = getelementptr i8, ptr %query, i64 8
-  store ptr null, ptr %query1
-  %query2 = getelementptr i8, ptr %query, i64 16
-  store ptr %context, ptr %query2
-  %query3 = getelementptr i8, ptr %query, i64 24
-  store ptr null, ptr %query3
-  %refused = call ptr %get(ptr %query)
+{get_stream}
   %ready = icmp eq ptr %refused, null
   br i1 %ready, label %launch, label %stop
 stop:
   ret ptr %refused
 launch:
-  %stream = load ptr, ptr %query3"""
+  %stream = load ptr, ptr %refused.stream"""
 # LLVM code that takes the place of NVIDIA's driver on the host: it runs one thread of the kernel after the other.
 _HOST_DRIVER = """
 define internal i32 @explain(i32 %code, ptr %why) {{
@@ -96,32 +84,26 @@ done:
 """
 
 
-def on_gpu(name: str, inputs: int, outputs: int, workspace: bool, function: int, launch: int, explain: int) -> str:
+def on_gpu(program: Program, workspace: bool, loaded: LoadedKernel) -> str:
     """Return the LLVM code of the handler that launches a kernel which the driver has loaded.
 
     Args:
-        name: name of the program.
-        inputs: number of input buffers.
-        outputs: number of output buffers.
-        workspace: True if there is a workspace after the outputs.
-        function: the driver's handle of the kernel.
-        launch: address of the driver's `cuLaunchKernel`.
-        explain: address of the driver's `cuGetErrorString`.
+        program: the program that the kernel computes.
+        workspace: True if the kernel has a workspace, a result of XLA's call after the outputs.
+        loaded: the driver's handle and functions.
     """
-    calls = {key: f"inttoptr (i64 {at} to ptr)" for key, at in (("launch", launch), ("explain", explain))}
-    stream = _STREAM.format(get=ffi.api_field("XLA_FFI_Stream_Get"))
-    return _handler(name, inputs, outputs, workspace, driver="", stream=stream, function=function, **calls)
+    calls = {name: f"inttoptr (i64 {getattr(loaded, name)} to ptr)" for name in ("launch", "explain")}
+    stream = _STREAM.format(get_stream=ffi.api_call("XLA_FFI_Stream_Get", "refused", "ptr %context", "ptr null"))
+    return _handler(program, workspace, driver="", stream=stream, function=loaded.function, **calls)
 
 
-def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[str]) -> str:
+def on_host(program: Program, workspace: bool, kinds: list[str]) -> str:
     """Return the LLVM code of the handler that runs a kernel of the same module in the calling thread.
 
     Args:
-        name: name of the program.
-        inputs: number of input buffers.
-        outputs: number of output buffers.
-        workspace: True if there is a workspace after the outputs.
-        kinds: types of the kernel's parameters after the number of the thread and the number of threads.
+        program: the program that the kernel computes.
+        workspace: True if the kernel has a workspace, a result of XLA's call after the outputs.
+        kinds: LLVM's types of the kernel's parameters after the number of the thread and the number of threads.
     """
     values, arguments = [], []
     for k, kind in enumerate(kinds):
@@ -132,13 +114,14 @@ def on_host(name: str, inputs: int, outputs: int, workspace: bool, kinds: list[s
         ]
         arguments.append(f"{kind} %value{k}")
     driver = _HOST_DRIVER.format(values="\n".join(values), arguments=", ".join(arguments))
-    calls = {"launch": "@launch", "explain": "@explain", "function": 0}
+    calls: dict[str, object] = {"launch": "@launch", "explain": "@explain", "function": 0}
     stream = "  %stream = inttoptr i64 0 to ptr"
-    return _handler(name, inputs, outputs, workspace, driver=driver, stream=stream, **calls)
+    return _handler(program, workspace, driver=driver, stream=stream, **calls)
 
 
-def _handler(name, inputs, outputs, workspace, **parts) -> str:
+def _handler(program: Program, workspace: bool, **parts: object) -> str:
     """Return the LLVM code of a handler with these parts in the places of `_HANDLER`."""
+    inputs, outputs = len(program.facts.loaded), len(program.outputs)
     results = outputs + workspace
     # The workspace comes second; without one its place stays empty.
     order = [0, inputs + results if workspace else None, *range(1, 1 + inputs + outputs)]
@@ -150,11 +133,11 @@ def _handler(name, inputs, outputs, workspace, **parts) -> str:
             f"  %param{place} = getelementptr ptr, ptr %params, i64 {place}",
             f"  store ptr %value{place}, ptr %param{place}",
         ]
-    name = "".join(x for x in name if x.isascii() and (x.isalnum() or x in "_ "))[:40]
+    name = "".join(x for x in program.name if x.isascii() and (x.isalnum() or x in "_ "))[:40]
     return _HANDLER.format(
         unknown=_constant("unknown", "unknown error"),
         format=_constant("format", f"CUDA cannot run %d blocks of %d threads of '{name}': %s"),
-        begin=ffi.begin(),
+        begin=ffi.handler_start(),
         addresses=ffi.addresses(1 + inputs, results),
         count=len(order),
         params="\n".join(params),

@@ -9,13 +9,14 @@ from llvmlite import binding
 
 from jaxmbs.programs.backends.gpu import handler, ptx
 from jaxmbs.programs.backends.gpu.driver import LoadedKernel
+from jaxmbs.programs.backends.llvm import elementary
 from jaxmbs.programs.tracing.program import Program
 
 
 class HostCode:
     """A compiled module, and its function `handler`."""
 
-    def __init__(self, module, machine):
+    def __init__(self, module: binding.ModuleRef, machine: binding.TargetMachine):
         passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
         passes.getModulePassManager().run(module, passes)
         self.engine = binding.create_mcjit_compiler(module, machine)
@@ -23,7 +24,7 @@ class HostCode:
         self.address = self.engine.get_function_address("handler")
 
 
-def _machine():
+def _machine() -> binding.TargetMachine:
     """Return llvmlite's target machine for this processor."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -37,7 +38,7 @@ ATTRIBUTES = "attributes #0 = { nounwind }"
 
 def launcher(program: Program, workspace: bool, loaded: LoadedKernel) -> HostCode:
     """Return the compiled handler that launches a kernel which the driver has loaded."""
-    text = handler.on_gpu(program.name, len(program.facts.loaded), len(program.outputs), workspace, *loaded)
+    text = handler.on_gpu(program, workspace, loaded)
     return HostCode(binding.parse_assembly(f"{text}\n{ATTRIBUTES}"), _machine())
 
 
@@ -46,7 +47,6 @@ def kernel(program: Program) -> HostCode:
     found = ptx.module_text(program, ATTRIBUTES)
     assert not isinstance(found, str)
     text, emitter = found
-    inputs, outputs = len(program.facts.loaded), len(program.outputs)
     kinds = [param.rsplit(" ", 1)[0] for param in emitter.params.split(", ")]
-    text += handler.on_host(program.name, inputs, outputs, bool(emitter.plan.scratch_bytes), kinds)
-    return HostCode(ptx.link_elementary(text, emitter, program), _machine())
+    text += handler.on_host(program, bool(emitter.plan.scratch_bytes), kinds)
+    return HostCode(elementary.link(text, emitter.module.elementary, program.dtype), _machine())

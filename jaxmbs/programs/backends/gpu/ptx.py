@@ -27,8 +27,9 @@ class Kernel(NamedTuple):
 
     Attributes:
         text: PTX.
-        frame, scratch: bytes for each thread, in its own memory and in the workspace.
-        apart: numbers of the inputs, and behind them the outputs, whose scalars lie apart.
+        frame: bytes for each thread in its own memory.
+        scratch: bytes for each thread in the workspace.
+        apart: numbers of the inputs, and after them of the outputs, whose scalars lie apart; see `threads`.
         refused: reason why there is no kernel, empty if there is one.
     """
 
@@ -57,12 +58,15 @@ def architecture(capability: tuple[int, int]) -> tuple[int, int]:
 
 
 def kernel(program: Program, capability: tuple[int, int]) -> Kernel:
-    """Return a program for GPUs from a compute capability on; made, or found in the store."""
+    """Return the kernel of a program for GPUs from a compute capability (major, minor) on; made, or found in the store."""
     chosen = architecture(capability)
-    if ("kernel", chosen) not in program.derived:
+    found: Kernel | None = program.derived.get(("kernel", chosen))
+    if found is None:
         key = None if program.key is None else digest_of_parts(program.key, *chosen)
-        program.derived["kernel", chosen] = Kernel(*load_or_compute("ptx", key, lambda: _kernel(program, chosen)))
-    return program.derived["kernel", chosen]
+        found = program.derived["kernel", chosen] = Kernel(
+            *load_or_compute("ptx", key, lambda: _kernel(program, chosen))
+        )
+    return found
 
 
 def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
@@ -81,7 +85,9 @@ def _kernel(program: Program, chosen: tuple[int, int]) -> Kernel:
     )
     # Ahead of the text, so that loads and stores are as aligned as GPUs want them.
     heading = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"'
-    module = link_elementary("\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter, program)
+    module = elementary.link(
+        "\n".join([heading, text, ENTRY.format(params=emitter.params)]), emitter.module.elementary, program.dtype
+    )
     optimise(module, machine)
     return Kernel(
         machine.emit_assembly(module), emitter.frame.bytes, emitter.plan.scratch_bytes, sorted(emitter.plan.apart)
@@ -115,16 +121,7 @@ def module_text(program: Program, attributes: str) -> tuple[str, ThreadEmitter] 
     return "\n".join(lines), emitter
 
 
-def link_elementary(text: str, emitter: ThreadEmitter, program: Program):
-    """Return the LLVM module of a text, with the elementary functions that it calls linked in."""
-    module = binding.parse_assembly(text)
-    called = emitter.module.elementary
-    if called:
-        module.link_in(binding.parse_assembly(elementary.definitions(called, program.dtype)))
-    return module
-
-
-def optimise(module, machine) -> None:
+def optimise(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
     """Inline all functions of an LLVM module, and put the values of the frame into registers."""
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=0))
     passes = binding.create_new_module_pass_manager()

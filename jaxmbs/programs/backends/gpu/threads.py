@@ -13,7 +13,7 @@ from __future__ import annotations
 from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.emitter import AbstractEmitter
 from jaxmbs.programs.backends.llvm.text import has_no_sign
-from jaxmbs.programs.graph.nodes import Memory
+from jaxmbs.programs.graph.nodes import Buffer, Loop, Memory, Node
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
 
@@ -37,22 +37,22 @@ def buffers_by_rows(program: Program) -> frozenset[int]:
 class ThreadCode(AbstractCode):
     """Writes the lines of one function of a thread."""
 
-    def is_unsigned(self, node):
+    def is_unsigned(self, node: Node) -> bool:
         """Return True for a constant whose sign bit is not set; that of other values is not known."""
         # `abs.f64` of a GPU leaves NaN unchanged, and the usual NaN has its sign set.
         return node.op == "const" and has_no_sign(node)
 
-    def _pointers(self, key, distance):
+    def _pointers(self, key: tuple[str, int], distance: str) -> str:
         """Return the address of the thread's sample in a buffer, a distance in bytes further."""
         if key[1] in self.plan.apart:
             distance = self.let(f"mul i64 {distance}, {self._load_kept(('apart', key[1]))}")
         return self.let(f"inttoptr i64 {self.let(f'add i64 {self._load_kept(key)}, {distance}')} to {GLOBAL}")
 
-    def _gather(self, pointers, scalar):
+    def _gather(self, pointers: str, scalar: str) -> str:
         """Return the scalar at an address that the kernel only reads."""
         return self.let(f"load {scalar}, {GLOBAL} {pointers}, !invariant.load !0")
 
-    def _scratch_pointer(self, buffer, offset, stride=0, number=None):
+    def _scratch_pointer(self, buffer: Buffer, offset: int, stride: int = 0, number: str | None = None) -> str:
         """Return the address of scalar offset + stride·number of a buffer in the workspace."""
         place = str(self.plan.scratch[buffer] // 8 + offset)
         if number is not None:
@@ -60,7 +60,7 @@ class ThreadCode(AbstractCode):
         moved = self.let(f"mul i64 {place}, {self._load_kept('row')}")
         return self.let(f"getelementptr i8, {GLOBAL} {self._scratch_base()}, i64 {moved}")
 
-    def _load_kept(self, key) -> str:
+    def _load_kept(self, key: object) -> str:
         """Return an integer that `ThreadEmitter._keep` has put into the frame under a key."""
         name = ("kept", key)
         if name not in self.addresses:
@@ -73,19 +73,18 @@ class ThreadEmitter(AbstractEmitter):
 
     code = ThreadCode
 
-    def __init__(self, program):
+    def __init__(self, program: Program):
         super().__init__(program, 1, GLOBAL)
         self.plan.apart = buffers_by_rows(program)
 
-    def begins(self, code, loop):
+    def before_loop(self, code: AbstractCode, loop: Loop) -> None:
         """Do nothing: a thread has one lane, and no lane is set aside."""
-        pass
 
-    def goes_on(self, code, loop, mask):
+    def continuing_lanes(self, code: AbstractCode, loop: Loop, mask: str) -> str:
         """Return the mask unchanged."""
         return mask
 
-    def attributes(self, code):
+    def attributes(self, code: AbstractCode) -> str:
         """Return #0 for functions that are inlined, #1 for those that are too long for that."""
         return "#0" if len(code.lines) <= tuning.MAX_INLINED_LINES else "#1"
 
@@ -95,7 +94,7 @@ class ThreadEmitter(AbstractEmitter):
         count = len(self.program.facts.loaded) + len(self.program.outputs)
         return ", ".join([f"{GLOBAL} %meta", f"{GLOBAL} %workspace", *(f"i64 %operand{k}" for k in range(count))])
 
-    def kernel(self):
+    def kernel(self) -> str:
         """Return the function for all samples of a thread.
 
         `meta` has the number of samples, and of those along the inner batch axis; then for each input that is loaded,
@@ -136,7 +135,7 @@ class ThreadEmitter(AbstractEmitter):
 
     def _buffer(self, k: int) -> list[str]:
         """Return lines that load the strides of a buffer; the one between its scalars goes into the frame."""
-        place = self.operand(k)
+        place = self.kernel_argument(k)
         lines = []
         for number, name in enumerate(["outer", "inner", "apart"]):
             lines += [
@@ -152,7 +151,7 @@ class ThreadEmitter(AbstractEmitter):
             f"  %b{k} = mul i64 %rest, %inner{k}",
             f"  %c{k} = add i64 %a{k}, %b{k}",
             f"  %d{k} = mul i64 %c{k}, {self.shapes[k].dtype.itemsize}",
-            f"  %e{k} = add i64 %d{k}, %operand{self.operand(k)}",
+            f"  %e{k} = add i64 %d{k}, %operand{self.kernel_argument(k)}",
             *self._keep(f"e{k}", ("buffer", k)),
         ]
 
@@ -167,8 +166,8 @@ class ThreadEmitter(AbstractEmitter):
             *self._keep("row", "row"),
         ]
 
-    def _keep(self, name: str, key, kind: str = "i64") -> list[str]:
-        """Return lines that put a value into the frame, under a key."""
+    def _keep(self, name: str, key: object, kind: str = "i64") -> list[str]:
+        """Return lines that store %name, of LLVM's type `kind`, in the frame under a key."""
         return [
             f"  %keep.{name} = getelementptr i8, ptr %frame, i64 {self.frame.place(key)}",
             f"  store {kind} %{name}, ptr %keep.{name}, align 8",

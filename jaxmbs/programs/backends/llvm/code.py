@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,13 +13,15 @@ from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Node
 
 # Number of neighbours in memory that are loaded or stored at once: the float64 numbers of an AVX-512 vector.
 BLOCK_VALUES = 8
+# (a, b, places, type) ↦ the vector of these places of vectors a and b, one behind the other; all are names.
+Pick = Callable[[str, str, Sequence[int], str], str]
 
 
 class AbstractCode(Instructions):
     """Writes the nodes of one region, as the lines of one function. The layout of memory depends on the processor."""
 
-    def node(self, node: Node) -> None:
-        """Write the LLVM lines of a node."""
+    def write_node(self, node: Node) -> None:
+        """Write the LLVM lines of a node that is not a loop; its value is saved in the frame if other functions use it."""
         if node.op == "const" or node.serial in self.plan.absorbed:
             return
         if node.op == "stack":
@@ -59,7 +62,7 @@ class AbstractCode(Instructions):
         if index is None:
             return str(offset * size) if self.module.lanes == 1 else f"splat (i64 {offset * size})"
         kind = "i64" if index.uniform else self.module.vector(INTEGER)
-        same = lambda k: str(k) if index.uniform or self.module.lanes == 1 else f"splat (i64 {k})"
+        same: Callable[[int], str] = lambda k: str(k) if index.uniform or self.module.lanes == 1 else f"splat (i64 {k})"
         scaled = self.let(f"mul {kind} {self.value(index)}, {same(stride * size)}")
         moved = self.let(f"add {kind} {scaled}, {same(offset * size)}")
         return self.splat(moved, "i64") if index.uniform else moved
@@ -70,7 +73,7 @@ class AbstractCode(Instructions):
 
     @abc.abstractmethod
     def _gather(self, pointers: str, scalar: str) -> str:
-        """Return the scalars at the addresses of all lanes."""
+        """Write the load of numbers of LLVM's type `scalar` at the addresses of all lanes; return the result's name."""
 
     def _load_input(self, number: int, offset: int, stride: int, index: Node | None) -> str:
         """Write a load of scalar offset + stride·index of an input, and return the name of the result."""
@@ -99,7 +102,7 @@ class AbstractCode(Instructions):
     def _scratch_pointer(self, buffer: Buffer, offset: int, stride: int = 0, number: str | None = None) -> str:
         """Return the address of the vector of the scalar offset + stride·number of a buffer."""
 
-    def _load_scratch(self, node: Node, buffer: Buffer, offset, stride, index: Node | None) -> str:
+    def _load_scratch(self, node: Node, buffer: Buffer, offset: int, stride: int, index: Node | None) -> str:
         """Write a load of scalar offset + stride·index from scratch memory, and return the result's name."""
         inside, outside = self._types(buffer.kind, False)
         if index is None or index.uniform or self.module.lanes == 1:
@@ -119,7 +122,7 @@ class AbstractCode(Instructions):
         return self.let(f"trunc {outside} {value} to {inside}") if buffer.kind == TRUTH else value
 
     def _store_scratch(self, pointer: str, kind: str, node: Node) -> None:
-        """Write a value to an address in the scratch memory."""
+        """Write the store of a node's value, a scalar of the kind of its buffer, at an address in scratch memory."""
         inside, outside = self._types(kind, False)
         value = self.wide(node)
         if kind == TRUTH:
@@ -159,13 +162,13 @@ class AbstractCode(Instructions):
         for k in range(whole, len(row)):
             self.store_output(place, dtype, k, row[k], (number, len(row)))
 
-    def has_blocks(self, dtype) -> bool:
+    def has_blocks(self, dtype: np.dtype) -> bool:
         """Return True if eight neighbours in memory are moved at once: float64 on the lanes of whole AVX-512 vectors."""
         return self.module.lanes % BLOCK_VALUES == 0 and dtype == np.float64
 
     def plan_blocks(self, nodes: list[Node]) -> None:
-        """Find groups of eight loads of neighbouring scalars of an input, to be loaded at once."""
-        groups: dict[tuple, dict[int, Node]] = {}
+        """Find groups of eight loads of neighbouring scalars of an input, and note them in `blocks`."""
+        groups: dict[tuple[object, ...], dict[int, Node]] = {}
         for node in nodes:
             if node.op == "load" and node.address.buffer.source is not None:
                 buffer, offset, stride = node.address
@@ -203,7 +206,7 @@ class AbstractCode(Instructions):
     def _exchange_lanes(self, vectors: list[str]) -> list[str]:
         """Return eight vectors over all lanes as one vector of eight for every lane, or the other way round."""
         lanes, kind = self.module.lanes, f"<{BLOCK_VALUES} x double>"
-        pick = lambda a, b, where, of: self.let(
+        pick: Pick = lambda a, b, where, of: self.let(
             f"shufflevector {of} {a}, {of} {b}, <{len(where)} x i32> <{', '.join(f'i32 {k}' for k in where)}>"
         )
         if len(vectors) == BLOCK_VALUES and lanes > BLOCK_VALUES:
@@ -221,8 +224,17 @@ class AbstractCode(Instructions):
         assert len(turned) == 2  # natural_lanes gives one or two vectors
         return [pick(a, b, range(2 * BLOCK_VALUES), kind) for a, b in zip(*turned, strict=True)]
 
-    def _transpose_block(self, rows: list[str], pick, kind: str) -> list[str]:
-        """Return the columns of an 8 × 8 matrix of which these are the rows, by three rounds of exchanges."""
+    def _transpose_block(self, rows: list[str], pick: Pick, kind: str) -> list[str]:
+        """Transpose an 8 × 8 matrix, given as vectors, by three rounds of exchanges.
+
+        Args:
+            rows: names of the eight vectors.
+            pick: (a, b, places, type) ↦ name of the vector of these places of a and b, one behind the other.
+            kind: LLVM's type of a vector.
+
+        Returns:
+            The names of the columns, eight vectors.
+        """
         for width in (1, 2, 4):
             low = [k for k in range(BLOCK_VALUES) if not k & width]
             near = [k if not k & width else k - width + BLOCK_VALUES for k in range(BLOCK_VALUES)]
@@ -234,7 +246,7 @@ class AbstractCode(Instructions):
             rows = result
         return rows
 
-    def store_output(self, number: int, dtype, offset: int, node: Node, row: tuple[str, int] | None) -> None:
+    def store_output(self, number: int, dtype: np.dtype, offset: int, node: Node, row: tuple[str, int] | None) -> None:
         """Store a node as scalar `offset` of an output; row: number of the row and its length, if there are rows."""
         module = self.module
         distance = self._distance(offset, 0, None, dtype.itemsize)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.backends.llvm import exponentials, vector_math
 
@@ -16,8 +19,13 @@ FUNCTIONS = {
 }
 
 
-def declarations(functions, real: str) -> list[str]:
-    """Return LLVM lines that declare functions, given as pairs of a name and a number of lanes."""
+def declarations(functions: Iterable[tuple[str, int]], real: str) -> list[str]:
+    """Return LLVM lines that declare functions.
+
+    Args:
+        functions: pairs of a name and a number of lanes.
+        real: LLVM's type of real numbers.
+    """
     lines = []
     for name, lanes in sorted(functions):
         kind = real if lanes == 1 else f"<{lanes} x {real}>"
@@ -26,7 +34,15 @@ def declarations(functions, real: str) -> list[str]:
     return lines
 
 
-def definitions(functions, dtype, attributes: str = "") -> str:
+def link(text: str, functions: Iterable[tuple[str, int]], dtype: DTypeLike, attributes: str = "") -> binding.ModuleRef:
+    """Return the LLVM module of a text, as llvmlite's object, with the functions linked in that `definitions` defines."""
+    module = binding.parse_assembly(text)
+    if functions:
+        module.link_in(binding.parse_assembly(definitions(functions, dtype, attributes)))
+    return module
+
+
+def definitions(functions: Iterable[tuple[str, int]], dtype: DTypeLike, attributes: str = "") -> str:
     """Return an LLVM module that defines these functions, each to be inlined where it is called.
 
     Args:

@@ -9,11 +9,12 @@ only.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 
 from jaxmbs.programs.backends.llvm.code import AbstractCode
 from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Loop, Memory, Node
-from jaxmbs.programs.tracing.program import Program
+from jaxmbs.programs.tracing.program import Program, Shape
 
 
 class AbstractEmitter(abc.ABC):
@@ -44,12 +45,12 @@ class AbstractEmitter(abc.ABC):
         """Return the function that runs `root` for samples of a batch."""
 
     @abc.abstractmethod
-    def begins(self, code: AbstractCode, loop: Loop) -> None:
-        """Write the lines before a loop with a condition."""
+    def before_loop(self, code: AbstractCode, loop: Loop) -> None:
+        """Write lines that stand before a loop with a condition."""
 
     @abc.abstractmethod
-    def goes_on(self, code: AbstractCode, loop: Loop, mask: str) -> str:
-        """Return the lanes that take one more iteration, of those whose condition holds; called only with several lanes."""
+    def continuing_lanes(self, code: AbstractCode, loop: Loop, mask: str) -> str:
+        """Return the mask of the lanes that take one more iteration, of those in `mask`, whose condition holds."""
 
     @abc.abstractmethod
     def attributes(self, code: AbstractCode) -> str:
@@ -61,17 +62,35 @@ class AbstractEmitter(abc.ABC):
         return [k for k in range(len(self.shapes)) if ("buffer", k) in self.frame.places]
 
     @property
-    def shapes(self):
+    def shapes(self) -> list[Shape]:
         """Shapes of the buffers: inputs, then outputs."""
         return [*self.program.inputs, *self.program.outputs]
 
-    def operand(self, k: int) -> int:
-        """Return the place of a buffer among those that a kernel gets: the inputs that are loaded, then the outputs."""
+    def kernel_argument(self, k: int) -> int:
+        """Return the place of buffer k among those that a kernel gets: the inputs that are loaded, then the outputs."""
         first, loaded = len(self.program.inputs), self.program.facts.loaded
         return len(loaded) + k - first if k >= first else loaded.index(k)
 
-    def _region(self, name: str, nodes: list[Node], finish, params: str = "", counter: Node | None = None) -> str:
-        """Write the function of a region, and for a large one those that it calls for its first parts; return its name."""
+    def _region(
+        self,
+        name: str,
+        nodes: list[Node],
+        finish: Callable[[AbstractCode], str | None],
+        params: str = "",
+        counter: Node | None = None,
+    ) -> str:
+        """Write the function of a region, and for a large one those that it calls for its first parts.
+
+        Args:
+            name: name of the function.
+            nodes: nodes of the region.
+            finish: (code) ↦ the type of the function's result, None for "void"; it writes the last lines.
+            params: text of the parameters after the frame.
+            counter: the node that is the parameter %index.
+
+        Returns:
+            The name of the function.
+        """
         code = self.code(self.plan, counter)
         if counter is not None and counter.serial in self.plan.crossing:
             code.save(counter.serial, INTEGER, "%index", uniform=True)
@@ -93,7 +112,7 @@ class AbstractEmitter(abc.ABC):
             if node.op == "loop":
                 self._loop(code, node.loop)
             else:
-                code.node(node)
+                code.write_node(node)
 
     def _function(self, name: str, result: str, params: str, code: AbstractCode) -> None:
         """Add a function to the module."""
@@ -114,12 +133,12 @@ class AbstractEmitter(abc.ABC):
     def _loop(self, code: AbstractCode, loop: Loop) -> None:
         """Write the LLVM lines that run a loop, and the functions of its body and condition."""
         live = self.live
-        label = self.plan.name("loop")
+        label = self.plan.new_name("loop")
         body = self._body(loop)
         for k in live.params(loop):
             code.save(("carry", loop, k), loop.params[k].kind, code.wide(loop.inits[k]))
         if loop.condition is not None:
-            self.begins(code, loop)
+            self.before_loop(code, loop)
         before = code.let("add i64 0, 0")
         code.line(f"br label %{label}.before")
         code.lines.append(f"{label}.before:")
@@ -142,7 +161,7 @@ class AbstractEmitter(abc.ABC):
 
     def _body(self, loop: Loop) -> str:
         """Write the function of one iteration of a loop, and return its name."""
-        name = self.plan.name("body")
+        name = self.plan.new_name("body")
         live = self.live
 
         def finish(code: AbstractCode) -> None:
@@ -172,7 +191,7 @@ class AbstractEmitter(abc.ABC):
 
     def _condition(self, loop: Loop) -> str:
         """Write the function that returns True if any lane continues, and marks those in the frame; return its name."""
-        name = self.plan.name("condition")
+        name = self.plan.new_name("condition")
         assert loop.condition is not None
         assert loop.condition_region is not None
         condition = loop.condition
@@ -187,7 +206,7 @@ class AbstractEmitter(abc.ABC):
             kind = self.module.vector(TRUTH)
             if around is not None:
                 mask = code.let(f"and {kind} {mask}, {code.reload(('mask', around), TRUTH)}")
-            mask = self.goes_on(code, loop, mask)
+            mask = self.continuing_lanes(code, loop, mask)
             code.save(("mask", loop), TRUTH, mask)
             reduce = self.module.declare("i1", f"llvm.vector.reduce.or.{self.module.suffix('i1')}", [kind])
             code.line(f"ret i1 {code.let(f'call i1 @{reduce}({kind} {mask})')}")

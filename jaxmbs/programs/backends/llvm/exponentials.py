@@ -6,6 +6,8 @@ give the limit. The tests compare all of them with long double.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from jaxmbs.programs.backends.llvm.vector_math import (
@@ -143,7 +145,9 @@ def pow(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     rest = fma(builder, y, low, fma(builder, y, high, builder.fneg(product)))
     value = exp(builder, product)
     # If one part is infinite there is no rest; NaN is not less than infinity either.
-    finite = lambda z: builder.fcmp_ordered("<", intrinsic(builder, "fabs", z), infinity)
+    finite: Callable[[ir.Value], ir.Value] = lambda z: builder.fcmp_ordered(
+        "<", intrinsic(builder, "fabs", z), infinity
+    )
     precise = builder.and_(builder.and_(finite(rest), finite(value)), finite(product))
     value = builder.select(precise, fma(builder, value, builder.select(precise, rest, zero), value), value)
 

@@ -12,9 +12,10 @@ import re
 import threading
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
 
 import jax
-import jaxlib
 
 from jaxmbs.programs.backends.llvm import layout
 from jaxmbs.programs.errors import PerformanceWarning
@@ -42,7 +43,7 @@ def is_known_interface() -> bool:
     if different:
         more = f" and {len(different) - 1} more" if len(different) > 1 else ""
         warnings.warn(
-            f"jaxlib {jaxlib.__version__} calls foreign functions in a way that is unknown here ({different[0]}{more}): "
+            f"jaxlib {version('jaxlib')} calls foreign functions in a way that is unknown here ({different[0]}{more}): "
             "XLA compiles the programs instead, which takes longer and runs slower; install a supported version of JAX",
             PerformanceWarning,
             stacklevel=2,
@@ -70,22 +71,10 @@ EXHAUSTED = 8
 # XLA's code of internal errors, used for all errors but `EXHAUSTED`.
 INTERNAL = 13
 
-# LLVM code of `failure` and of the beginning of `handler`, see `begin`.
+# LLVM code of `failure` and of the beginning of `handler`, see `handler_start`.
 _BEGIN = """
-define internal ptr @failure(ptr %frame, ptr %message, i32 %code) #0 {{
-  %api.at = getelementptr i8, ptr %frame, i64 16
-  %api = load ptr, ptr %api.at
-  %f.at = getelementptr i8, ptr %api, i64 {create_error}
-  %f = load ptr, ptr %f.at
-  %args = alloca [4 x i64]
-  store i64 32, ptr %args
-  %a1 = getelementptr i8, ptr %args, i64 8
-  store ptr null, ptr %a1
-  %a2 = getelementptr i8, ptr %args, i64 16
-  store ptr %message, ptr %a2
-  %a3 = getelementptr i8, ptr %args, i64 24
-  store i32 %code, ptr %a3
-  %error = call ptr %f(ptr %args)
+define internal ptr @failure(ptr %api, ptr %message, i32 %code) #0 {{
+{create_error}
   ret ptr %error
 }}
 
@@ -118,20 +107,49 @@ stage:
 nothing:
   ret ptr null
 run:
+  %api.at = getelementptr i8, ptr %frame, i64 16
+  %api = load ptr, ptr %api.at
+  %context.at = getelementptr i8, ptr %frame, i64 24
+  %context = load ptr, ptr %context.at
   %args.at = getelementptr i8, ptr %frame, i64 72
   %args = load ptr, ptr %args.at
   %rets.at = getelementptr i8, ptr %frame, i64 112
   %rets = load ptr, ptr %rets.at"""
 
 
-def begin() -> str:
+def handler_start() -> str:
     """Return LLVM code: the beginning of `handler`, and `failure`, which makes an error of a message and a code.
 
-    The handler answers the question for the version of the interface, and goes on with %args and %rets if there is
-    something to compute.
+    The handler answers the question for the version of the interface. If there is something to compute, it goes on with
+    %api, %context, %args and %rets: the table of XLA's functions, their first argument, the operands and the results.
     """
     major, minor = api_version()
-    return _BEGIN.format(major=major, minor=minor, create_error=api_field("XLA_FFI_Error_Create"))
+    create_error = api_call("XLA_FFI_Error_Create", "error", "ptr %message", "i32 %code")
+    return _BEGIN.format(major=major, minor=minor, create_error=create_error)
+
+
+def api_call(function: str, name: str, *values: str) -> str:
+    """Return LLVM lines that call a function of the table %api, with the struct of its arguments on the stack.
+
+    Args:
+        function: a key of `layout.CALLED`.
+        name: %name becomes the function's result, the address of an error or null; %name.field the address of a field
+            of the struct.
+        values: LLVM's types and values of the fields after `extension_start`.
+    """
+    fields = layout.CALLED[function]
+    lines = [
+        f"  %{name}.at = getelementptr i8, ptr %api, i64 {api_field(function)}",
+        f"  %{name}.function = load ptr, ptr %{name}.at",
+        f"  %{name}.args = alloca [{1 + len(fields)} x i64]",
+        f"  store i64 {8 * (1 + len(fields))}, ptr %{name}.args",
+    ]
+    for place, (field, value) in enumerate(zip(fields, ("ptr null", *values), strict=True), 1):
+        lines += [
+            f"  %{name}.{field} = getelementptr i64, ptr %{name}.args, i64 {place}",
+            f"  store {value}, ptr %{name}.{field}",
+        ]
+    return "\n".join([*lines, f"  %{name} = call ptr %{name}.function(ptr %{name}.args)"])
 
 
 def addresses(inputs: int, outputs: int) -> str:
@@ -148,7 +166,7 @@ def addresses(inputs: int, outputs: int) -> str:
     return "\n".join(lines)
 
 
-def capsule(address: int):
+def capsule(address: int) -> object:
     """Return the PyCapsule in which XLA takes a handler with this address."""
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -167,7 +185,7 @@ class Registry:
         self._codes: dict[str, object] = {}
         self._lock = threading.RLock()
 
-    def add(self, name: str, make: Callable) -> None:
+    def add(self, name: str, make: Callable[[], Any]) -> None:
         """Register make(), which has an `address`, unless there is a handler of this name; it stays registered."""
         with self._lock:
             if name not in self._codes:

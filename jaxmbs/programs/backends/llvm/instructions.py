@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT
@@ -20,11 +20,11 @@ class Instructions(abc.ABC):
     Attributes:
         plan: the plan of the module.
         lines: the lines so far.
-        count: number of values so far.
+        count: number of values so far, the last of which is called %v{count}.
         values: serial number ↦ name of the value in this function.
         unsigned: serial numbers of maxima whose sign bit is never set.
         splats: serial number ↦ name of the uniform value as a vector.
-        addresses: names of addresses and pairs by their keys.
+        addresses: key ↦ name of an address, or of another value that is computed once in this function.
         blocks: serial number ↦ nodes that are loaded together.
     """
 
@@ -119,7 +119,7 @@ class Instructions(abc.ABC):
         entry = OPERATIONS[node.op]
         form = entry.llvm_integer if node.args[0].kind == INTEGER else entry.llvm
         if form is not None:
-            return form(self, node, args)
+            return str(form(self, node, args))
         if entry.formula is None or node.kind != REAL:
             raise NotImplementedError(f"{node.op} of {node.args[0].kind}")
         return self._formula(node, args)
@@ -136,7 +136,8 @@ class Instructions(abc.ABC):
                 values[x.serial] = self.operation(x, [values[arg.serial] for arg in x.args])
         return values[result.serial]
 
-    # The forms of operations in the table.
+    # The forms of operations in the table: each writes the code of a node whose arguments are called `args` in this
+    # function, and returns the name of its result.
 
     def type_of(self, node: Node, kind: str | None = None) -> str:
         """Return LLVM's type of the first argument of a node, or of another kind with as many lanes."""
@@ -152,11 +153,11 @@ class Instructions(abc.ABC):
         return str(value) if node.uniform or self.module.lanes == 1 else f"splat (i64 {value})"
 
     def instruction(self, node: Node, word: str, args: Sequence[str]) -> str:
-        """Write an instruction of two arguments."""
+        """Write the LLVM instruction `word` with two arguments, such as "fadd"."""
         return self.let(f"{word} {self.type_of(node)} {args[0]}, {args[1]}")
 
     def intrinsic(self, node: Node, name: str, args: Sequence[str]) -> str:
-        """Write a call of an intrinsic function of real numbers."""
+        """Write a call of LLVM's intrinsic function `name` of real numbers, such as "fma"."""
         own = self.type_of(node, REAL)
         name = self.module.declare(
             own, f"llvm.{name}.{self.module.suffix(self.module.real, node.uniform)}", [own] * len(args)
@@ -164,13 +165,13 @@ class Instructions(abc.ABC):
         return self.let(f"call {own} @{name}({', '.join(f'{own} {a}' for a in args)})")
 
     def elementary(self, node: Node, name: str, args: Sequence[str]) -> str:
-        """Write a call of an elementary function of real numbers."""
+        """Write a call of a function of `elementary.FUNCTIONS`."""
         own = self.type_of(node)
         symbol = self._elementary_name(name, node.uniform)
         return self.let(f"call {own} @{symbol}({', '.join(f'{own} {a}' for a in args)})")
 
     def conversion(self, node: Node, word: str, args: Sequence[str]) -> str:
-        """Write a conversion to a real number."""
+        """Write the LLVM instruction `word` that converts to a real number, such as "sitofp"."""
         return self.let(f"{word} {self.type_of(node)} {args[0]} to {self.type_of(node, REAL)}")
 
     def selection(self, node: Node, args: Sequence[str]) -> str:
@@ -210,7 +211,7 @@ class Instructions(abc.ABC):
         """Write quotient or remainder of integers."""
         # The processor traps on a division by zero, and on that of the smallest number by −1.
         own, bit = self.type_of(node), self.type_of(node, TRUTH)
-        same = lambda k: self.integer(k, node)
+        same: Callable[[int], str] = lambda k: self.integer(k, node)
         zero = self.let(f"icmp eq {own} {args[1]}, {same(0)}")
         minus = self.let(f"icmp eq {own} {args[1]}, {same(-1)}")
         odd = self.let(f"or {bit} {zero}, {minus}")
@@ -259,7 +260,7 @@ class Instructions(abc.ABC):
             name = self._elementary_name("sin_cos", node.uniform)
             self.addresses[key] = self.let(f"call {{{own}, {own}}} @{name}({own} {args[0]})")
         pair = self.addresses[key]
-        part = lambda k: self.let(f"extractvalue {{{own}, {own}}} {pair}, {k}")
+        part: Callable[[int], str] = lambda k: self.let(f"extractvalue {{{own}, {own}}} {pair}, {k}")
         if node.op == "tan":
             sine, cosine = part(0), part(1)
             return self.let(f"fdiv {own} {sine}, {cosine}")

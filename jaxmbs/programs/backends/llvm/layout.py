@@ -20,7 +20,7 @@ POINTER_BYTES = 8
 # Size and alignment of an enumeration in bytes.
 ENUM_BYTES = 4
 
-# Offsets in bytes of all fields that handlers read or write: struct ↦ field ↦ offset.
+# Offsets in bytes of all fields that handlers read or write, those of `CALLED` included: struct ↦ field ↦ offset.
 KNOWN_OFFSETS: dict[str, dict[str, int]] = {
     "XLA_FFI_Extension_Base": {"type": 8, "next": 16},
     "XLA_FFI_Metadata_Extension": {"metadata": 24},
@@ -40,20 +40,19 @@ KNOWN_OFFSETS: dict[str, dict[str, int]] = {
     "XLA_FFI_Attrs": {"attrs": 40},
     "XLA_FFI_Buffer": {"data": 24},
     "XLA_FFI_Array": {"data": 16},
-    "XLA_FFI_Error_Create_Args": {"extension_start": 8, "message": 16, "errc": 24},
-    "XLA_FFI_Error_Destroy_Args": {"extension_start": 8, "error": 16},
-    "XLA_FFI_Stream_Get_Args": {"extension_start": 8, "ctx": 16, "stream": 24},
-    "XLA_FFI_ThreadPool_NumThreads_Args": {"extension_start": 8, "ctx": 16, "num_threads": 24},
-    "XLA_FFI_ThreadPool_Schedule_Args": {"extension_start": 8, "ctx": 16, "task": 24, "data": 32},
 }
+# Functions of XLA's interface that handlers call ↦ the fields of the struct of their arguments, in its order. The struct
+# begins with its own size; every field takes eight bytes.
+CALLED: dict[str, tuple[str, ...]] = {
+    "XLA_FFI_Error_Create": ("extension_start", "message", "errc"),
+    "XLA_FFI_Error_Destroy": ("extension_start", "error"),
+    "XLA_FFI_Stream_Get": ("extension_start", "ctx", "stream"),
+    "XLA_FFI_ThreadPool_NumThreads": ("extension_start", "ctx", "num_threads"),
+    "XLA_FFI_ThreadPool_Schedule": ("extension_start", "ctx", "task", "data"),
+}
+KNOWN_OFFSETS |= {f"{name}_Args": {field: 8 * k for k, field in enumerate(CALLED[name], 1)} for name in CALLED}
 # Sizes in bytes, padding included, of the structs that handlers make themselves.
-KNOWN_SIZES = {
-    "XLA_FFI_Error_Create_Args": 32,
-    "XLA_FFI_Error_Destroy_Args": 24,
-    "XLA_FFI_Stream_Get_Args": 32,
-    "XLA_FFI_ThreadPool_NumThreads_Args": 32,
-    "XLA_FFI_ThreadPool_Schedule_Args": 40,
-}
+KNOWN_SIZES = {f"{name}_Args": 8 * (1 + len(fields)) for name, fields in CALLED.items()}
 # Values of the enumerators of XLA's interface that handlers compare with or hand over.
 KNOWN_VALUES = {
     "XLA_FFI_Extension_Metadata": 1,

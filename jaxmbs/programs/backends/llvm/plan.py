@@ -90,10 +90,10 @@ class Plan:
                             break
         return found
 
-    def name(self, kind: str) -> str:
-        """Return a name that is not used yet for a function or a label; it begins with `kind`."""
+    def new_name(self, prefix: str) -> str:
+        """Return a name for a function or a label that is not used yet: the prefix and a number."""
         self._names += 1
-        return f"{kind}{self._names}"
+        return f"{prefix}{self._names}"
 
     def _plan_memory(self) -> None:
         """Find the outputs that are rows of a loop, and places for the rows that the program reads itself."""

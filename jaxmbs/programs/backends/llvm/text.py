@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Node
 
@@ -20,11 +21,15 @@ class Text:
     Attributes:
         lanes: number of lanes of a vector.
         pointer: type of an address in a buffer; the frame has plain `ptr`.
-        real: type of real numbers, `size` bytes long.
+        real: type of real numbers.
+        single: True if real numbers are float32.
+        size: bytes of a real number.
+        functions: texts of the functions.
+        declarations: name ↦ declaration of a function that is not in the module.
         elementary: (name, lanes) of the elementary functions that are called.
     """
 
-    def __init__(self, lanes: int, dtype, pointer: str = "ptr"):
+    def __init__(self, lanes: int, dtype: DTypeLike, pointer: str = "ptr"):
         self.lanes, self.pointer = lanes, pointer
         self.single = np.dtype(dtype) == np.float32
         self.real = "float" if self.single else "double"
@@ -75,7 +80,12 @@ class Text:
 
 
 class Frame:
-    """Memory for values that cross from one region to another."""
+    """Memory for values that cross from one region to another.
+
+    Attributes:
+        slot: bytes of each value.
+        places: key of a value ↦ its number.
+    """
 
     def __init__(self, lanes: int):
         self.slot = max(ALIGNMENT, 8 * lanes) if lanes > 1 else 8
@@ -101,7 +111,7 @@ def align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def storage(dtype) -> str:
+def storage(dtype: np.dtype) -> str:
     """Return LLVM's type of numbers of a dtype in memory."""
     if dtype.kind == "f":
         return "float" if dtype.itemsize == 4 else "double"
