@@ -45,8 +45,8 @@ class Pose(NamedTuple):
         """Return r + A s: the point with body coordinates `s`, in the ground frame; Haug (2.4.8)."""
         return self.r + self.direction(s)
 
-    def direction(self, v: Float[Array, "2"] | tuple) -> Float[Array, "2"]:
-        """Return A v: the vector with body components `v`, in the ground frame."""
+    def direction(self, v: Float[Array, "2 *m"] | tuple) -> Float[Array, "2 *m"]:
+        """Return A v: the vector with body components `v`, or those in its columns, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
     def components(self, w: Float[Array, "2"]) -> Float[Array, "2"]:
@@ -89,7 +89,7 @@ class Pose(NamedTuple):
 
     @property
     def spins(self) -> int:
-        """Number of components of an angular velocity in the plane, 1."""
+        """Number of components of an angular velocity, 1."""
         return 1
 
     @staticmethod
@@ -117,10 +117,6 @@ class Pose(NamedTuple):
     def rotation_to(self, other: Pose) -> Float[Array, ""]:
         """Return the angle with `turned(angle)` parallel to another pose."""
         return other.phi - self.phi
-
-    def directions(self, v: Float[Array, "2 m"]) -> Float[Array, "2 m"]:
-        """Return A V: vectors with body components in the columns of V, in the ground frame."""
-        return self.a @ jnp.asarray(v)
 
     @staticmethod
     def spin_directions(axes: Float[Array, "1 m"]) -> Float[Array, "1 m"]:

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractConstraint, MeasuredConstraint, require
+from jaxmbs.element import GROUND, AbstractConstraint, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion, Shifted
-from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.planar.body import Pose
 from jaxmbs.planar.turning import Turn
 
@@ -60,16 +60,33 @@ class AbsoluteConstraint(PlanarConstraint):
         return self.body
 
 
-class RelativeConstraint(MeasuredConstraint, PlanarConstraint):
-    """A measure between two bodies."""
+class Points(PlanarConstraint):
+    """A constraint between a point of one body and a point of another, often with an axis through a point.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
 
+    def separation(self, i: Pose, j: Pose) -> Float[Array, "2"]:
+        """Return d_ij = r_j^P − r_i^P, the vector from point_i to point_j, in the ground frame; Haug (3.3.9)."""
+        return j.point(self.point_j) - i.point(self.point_i)
 
-def separation(i: Pose, j: Pose, point_i, point_j) -> Float[Array, "2"]:
-    """Return d_ij = r_j^P − r_i^P: from point_i on body i to point_j on body j, in the ground frame; Haug (3.3.9)."""
-    return j.point(point_j) - i.point(point_i)
+    def check(self):
+        """Raise `ValueError` for wrong shapes, or for an `axis_i` or `axis_j` without length."""
+        super().check()
+        for name in ("axis_i", "axis_j"):
+            axis = getattr(self, name, None)
+            known = axis is not None and is_concrete(axis)
+            require(
+                not known or np.any(np.asarray(axis) != 0),
+                f"{name} has no length: the two points that define it coincide",
+            )
 
 
 def square(v: Array) -> Float[Array, ""]:
@@ -90,12 +107,6 @@ def without_points(values) -> tuple:
 def is_vector(value) -> bool:
     """Return True for a tuple, a list, or an array with one axis, of any length."""
     return isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
-
-
-def check_axis(name: str, axis) -> None:
-    """Raise `ValueError` for an axis of no length: the two points that would define it coincide."""
-    known = is_concrete(axis)
-    require(not known or np.any(np.asarray(axis) != 0), f"{name} has no length: the two points that define it coincide")
 
 
 def length(axis) -> Float[Array, ""]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -12,11 +11,11 @@ from jaxmbs.element import LENGTH_FIELDS, Shared
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
-from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
+from jaxmbs.planar.element import Points, length
 from jaxmbs.planar.turning import HalfTurns, Turn
 
 
-class Revolute(PlanarConstraint):
+class Revolute(Points):
     """Pin joint that makes two points coincide: Φ = r_i + A_i s_i − r_j − A_j s_j; Haug (3.3.10).
 
     Args:
@@ -30,10 +29,6 @@ class Revolute(PlanarConstraint):
         [-0.5  -0.25]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     rows: ClassVar[int] = 2
 
     @property
@@ -53,10 +48,10 @@ class Revolute(PlanarConstraint):
 
     def residual(self, i, j, t):
         """Return Φ (2,): the vector from the pin on j to the pin on i, in the ground frame."""
-        return -separation(i, j, self.point_i, self.point_j)
+        return -self.separation(i, j)
 
 
-class Translational(PlanarConstraint):
+class Translational(Points):
     """Two bodies slide along a common line without turning on each other: Φ = (v_i⊥ᵀ d_ij, v_i⊥ᵀ v_j); Haug (3.3.13).
 
     d_ij is the vector from point_i to point_j, v_i⊥ is v_i turned by 90°.
@@ -74,10 +69,6 @@ class Translational(PlanarConstraint):
         [0.25 0.5 ]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     axis_i: Array = real((2,))
     axis_j: Array = real((2,))
     rows: ClassVar[int] = 2
@@ -110,17 +101,11 @@ class Translational(PlanarConstraint):
     def residual(self, i, j, t):
         """Return Φ (2,): v_i⊥ᵀ d_ij and v_i⊥ᵀ v_j."""
         normal = perpendicular(i.direction(self.axis_i))
-        d = separation(i, j, self.point_i, self.point_j)
+        d = self.separation(i, j)
         return jnp.stack([normal @ d, normal @ j.direction(self.axis_j)])
 
-    def check(self):
-        """Raise `ValueError` for wrong shapes, or an axis without length."""
-        super().check()
-        check_axis("axis_i", self.axis_i)
-        check_axis("axis_j", self.axis_j)
 
-
-class RevoluteTranslational(PlanarConstraint):
+class RevoluteTranslational(Points):
     """A pin of body j keeps its distance from a line of body i: Φ = v_i⊥ᵀ d_ij / ‖v_i‖ − C; Haug (3.3.17).
 
     Args:
@@ -137,10 +122,6 @@ class RevoluteTranslational(PlanarConstraint):
         [1.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     axis_i: Array = real((2,))
     offset: Array = real()
     length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
@@ -165,9 +146,4 @@ class RevoluteTranslational(PlanarConstraint):
     def residual(self, i, j, t):
         """Return Φ (1,): the directed distance of the pin from the line of body i, minus C."""
         normal = perpendicular(i.direction(self.axis_i)) / length(self.axis_i)
-        return (normal @ separation(i, j, self.point_i, self.point_j) - self.offset)[None]
-
-    def check(self):
-        """Raise `ValueError` for wrong shapes, or an axis without length."""
-        super().check()
-        check_axis("axis_i", self.axis_i)
+        return (normal @ self.separation(i, j) - self.offset)[None]

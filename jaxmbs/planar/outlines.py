@@ -25,7 +25,7 @@ CHECKED_ANGLES = 1440
 class AbstractOutline(eqx.Module):
     """A curve ρ(α), with α the angle from the body's x axis about the outline's centre, closed unless it has a `part`.
 
-    A subclass defines `radius`, and `span` if it has a part.
+    A subclass defines `radius`. It has a field `part`, two angles, if only the curve between them is meant to touch.
 
     Examples:
         >>> class Ellipse(planar.AbstractOutline):
@@ -39,8 +39,10 @@ class AbstractOutline(eqx.Module):
 
     @property
     def span(self) -> tuple[Array, Array] | None:
-        """First and last angle of the part that is meant to touch; None for the whole curve."""
-        return None
+        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
+        part = getattr(self, "part", None)
+        # `check` reports a part of a wrong shape.
+        return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
 
     @abc.abstractmethod
     def radius(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
@@ -118,11 +120,6 @@ def _part() -> Any:
     return eqx.field(converter=as_real, metadata={"shape": (2,), "optional": True}, default=None)
 
 
-def _ends(part) -> tuple[Array, Array] | None:
-    """Return first and last angle of a `part`; None for no part, or one of a wrong shape, which `check` reports."""
-    return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
-
-
 class FunctionOutline(AbstractOutline):
     """An outline given by a function ρ(α), with α the angle from the body's x axis about the outline's centre.
 
@@ -145,11 +142,6 @@ class FunctionOutline(AbstractOutline):
     def __init__(self, rho, part=None):
         self.rho = as_pytree(rho) if callable(rho) else as_real(rho)
         self.part = part
-
-    @property
-    def span(self):
-        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
-        return _ends(self.part)
 
     def radius(self, alpha):
         """Return ρ(α); the user's function is called with α modulo 2π."""
@@ -179,11 +171,6 @@ class SplineOutline(AbstractOutline):
 
     radii: Array = row()
     part: Array | None = _part()
-
-    @property
-    def span(self):
-        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
-        return _ends(self.part)
 
     def radius(self, alpha):
         """Return ρ(α) by the periodic spline through the radii."""
