@@ -206,11 +206,8 @@ class Environment(eqx.Module):
     def _reset(self, key, params) -> State:
         """Return the first state of an episode; it has failed if numbers of `params` are not finite."""
         params = jax.tree.map(lambda x: jnp.asarray(x, _floating(x)), params)
-        all_finite = jnp.all(
-            jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(params)] or [jnp.asarray(True)])
-        )
-        # Replace numbers that are not finite, which would spoil derivatives; the status reports them.
-        params = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 1), params)
+        # Numbers that are not finite would spoil derivatives; the status reports them.
+        params, all_finite = finite(params)
         key, of_task, of_start = jax.random.split(key, 3)
         task = self.task(of_task)
         first = self._assemble_first(params, *self.start(params, task, of_start), all_finite)
