@@ -90,18 +90,16 @@ def rod(ends, scene, colour: str, *, width: float = 0.45, start: float = 0.0, st
     """Return the part from `start` to `stop` of a bar between two points; `width` is half its width in symbol units."""
     w = width * scene.unit
     corners = np.array([[start, 0, -w], [stop, 0, -w], [stop, 0, w], [start, 0, w]])
-    start_at, end_at = ends
-    return Span((start_at, end_at), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0))
+    first, second = ends
+    return Span((first, second), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0))
 
 
 def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
     """Return an arrow along a line (k, 2) in the frame of a body."""
     tip = line[-1]
     e = unit(tip - line[-2])
-    h = 1.3 * scene.unit
-    head = np.array(
-        [tip + 0.6 * h * e, tip - h * e + 0.6 * h * perpendicular(e), tip - h * e - 0.6 * h * perpendicular(e)]
-    )
+    h, across = 1.3 * scene.unit, perpendicular(e)
+    head = np.array([tip + 0.6 * h * e, tip - h * e + 0.6 * h * across, tip - h * e - 0.6 * h * across])
     return [
         Shape(body, line, Style(closed=False, edge=ACCENT, width=1.6, layer=DRIVER_LAYER)),
         Shape(body, head, Style(face=ACCENT, layer=DRIVER_LAYER)),
@@ -391,7 +389,8 @@ def _(element, scene):
 def push(body: str, point, axis, element, scene) -> list[Shape]:
     """Return a straight arrow beside a point along an axis in the frame of a body."""
     e, u = unit(axis) * sense(element, scene.t), scene.unit
-    side = perpendicular(unit(axis)) if perpendicular(unit(axis))[1] >= 0 else -perpendicular(unit(axis))
+    across = perpendicular(unit(axis))
+    side = across if across[1] >= 0 else -across
     start = np.asarray(point, float) + 2.9 * u * side
     return arrow(body, np.array([start - 2.5 * u * e, start + 2.5 * u * e]), scene)
 

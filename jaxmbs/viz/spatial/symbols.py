@@ -54,12 +54,6 @@ def joint_frames(element) -> list[tuple[str, np.ndarray, np.ndarray]]:
     return [(body, point, turned) for (body, point), turned in zip(attachments(element, 3), axes, strict=True)]
 
 
-def moving(element) -> tuple[str, np.ndarray, np.ndarray]:
-    """Return the joint frame on body j, or that on body i if j is the ground."""
-    on_i, on_j = joint_frames(element)
-    return on_i if on_j[0] == GROUND else on_j
-
-
 def foot(point, scene, others=()) -> Shapes:
     """Return a stand below a point of the ground, above if the bodies `others` hang from it, unless there is one."""
     u, up = scene.unit, scene.view.up
@@ -83,13 +77,8 @@ def points_of(element, scene) -> Shapes:
     """Return the symbol of an element that has none of its own: its points, joined by a thin line if they are two."""
     places = attachments(element, 3)
     dots: Shapes = [Solid(body, ball(0.5 * scene.unit, count=12).at(point), INK) for body, point in places]
-    return [*dots, *([line(places, scene)] if len(places) == 2 else [])]
-
-
-def line(places, scene) -> Span:
-    """Return a thin line between two points (body, point)."""
-    start, end = places
-    return Span((start, end), bar_of_span(0.22 * scene.unit), INK)
+    lines = [Span((places[0], places[1]), bar_of_span(0.22 * scene.unit), INK)] if len(places) == 2 else []
+    return [*dots, *lines]
 
 
 def bar_of_span(radius: float, start: float = 0.0, stop: float = 1.0) -> Mesh:
@@ -107,24 +96,19 @@ def gap(element, scene) -> Shapes:
 def guide(element, scene, section: Mesh | None, overhang: float) -> Shapes:
     """Return a rail along the axis of a joint, on body i, or on the ground with stands if that is body j.
 
-    Args:
-        element: the joint.
-        scene: the scene.
-        section: surface of the rail from z = −½ to ½, or None for a round bar.
-        overhang: length of the rail beyond the motion of the other body.
-
-    Returns:
-        the solids.
+    `section` is the surface of the rail from z = −½ to ½, None for a round bar. The rail is longer than the range of the
+    other body by `overhang` at both ends.
     """
     body, point, axes = carrier(element)[0]
     start, stop = travel(element, scene, overhang)
     if body != GROUND:
         # The rail extends back to the point of the body.
         start, stop = min(start, 0.0), max(stop, 0.0)
-    u, pieces = scene.unit, max(round((stop - start) / (6 * scene.unit)), 1)
-    mesh = cylinder(0.6 * u, stop - start, pieces=pieces, count=12) if section is None else section
-    if section is not None:
-        mesh = Mesh(mesh.points * [1, 1, stop - start], mesh.faces)
+    u, length = scene.unit, stop - start
+    if section is None:
+        mesh = cylinder(0.6 * u, length, pieces=max(round(length / (6 * u)), 1), count=12)
+    else:
+        mesh = Mesh(section.points * [1, 1, length], section.faces)
     rail = Solid(body, mesh.at(point + (start + stop) / 2 * axes[:, 2], axes), rail_colour(body, scene))
     if body != GROUND:
         return [rail]
@@ -183,7 +167,7 @@ def symbol(element: Any, scene: Any) -> Shapes:
 @symbol.register
 def _(element: spatial.Revolute, scene):
     """Return a revolute joint: a pin on body j in a sleeve, with stands on the ground."""
-    u, (body, point, axes) = scene.unit, moving(element)
+    u, (body, point, axes) = scene.unit, carrier(element)[1]
     pin = Solid(body, cylinder(0.75 * u, 5 * u).at(point, axes), STEEL)
     sleeve = Solid(body, cylinder(1.35 * u, 2.8 * u).at(point, axes), scene.colours[body])
     return [*feet(element, scene), pin, sleeve, *gap(element, scene)]
@@ -229,9 +213,8 @@ def _(element: spatial.Screw, scene):
 @symbol.register
 def _(element: spatial.Spherical, scene):
     """Return a spherical joint: a ball at its point."""
-    u, (i, point_i), (body, point) = scene.unit, *attachments(element, 3)
-    body, point = (i, point_i) if body == GROUND else (body, point)
-    return [*feet(element, scene), Solid(body, ball(1.45 * u).at(point), STEEL), *gap(element, scene)]
+    body, point, _ = carrier(element)[1]
+    return [*feet(element, scene), Solid(body, ball(1.45 * scene.unit).at(point), STEEL), *gap(element, scene)]
 
 
 @symbol.register
@@ -274,7 +257,7 @@ def _(element: spatial.Planar, scene):
 @symbol.register
 def _(element: spatial.Rigid, scene):
     """Return a rigid joint: a small block at its point."""
-    u, (body, point, axes) = scene.unit, moving(element)
+    u, (body, point, axes) = scene.unit, carrier(element)[1]
     block = Solid(body, box((2.4 * u,) * 3).at(point, axes), STEEL)
     return [*feet(element, scene), block, *gap(element, scene)]
 
