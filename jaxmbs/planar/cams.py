@@ -10,10 +10,12 @@ from jaxtyping import Array, Float
 from jaxmbs.element import errors_of, require
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
+from jaxmbs.planar.body import Pose
 from jaxmbs.planar.element import ORIGIN, Points, length
 from jaxmbs.planar.outlines import AbstractOutline, smallest_curvature
 
-# A sum of curvatures above minus this value, in 1 / length, counts as convex: rounding spoils straight parts that much.
+# A curvature, or a sum of two, counts as not negative if it is above minus this value, in 1 / length, because of the
+# rounding errors of straight parts.
 CURVATURE_ROUNDING = 1e-6
 
 
@@ -40,9 +42,9 @@ class Contact(Points):
                 outline.check()
 
 
-def outward(body, outline: AbstractOutline, alpha) -> Float[Array, "2"]:
-    """Return the outward unit normal of an outline on `body` at the polar angle α, in the ground frame."""
-    tangent = body.direction(outline.tangent(alpha))
+def outward_normal(pose: Pose, outline: AbstractOutline, alpha: Float[Array, ""]) -> Float[Array, "2"]:
+    """Return the outward unit normal of an outline on a body at the polar angle α, in the ground frame."""
+    tangent = pose.direction(outline.tangent(alpha))
     return -perpendicular(tangent) / length(tangent)
 
 
@@ -84,7 +86,7 @@ class CamFollower(Contact):
 
     def push(self, i, j, alpha_i, alpha_j):
         """Return the unit normal (2,), in the ground frame, along which outline i can push body j."""
-        normal_i, normal_j = outward(i, self.outline_i, alpha_i), outward(j, self.outline_j, alpha_j)
+        normal_i, normal_j = outward_normal(i, self.outline_i, alpha_i), outward_normal(j, self.outline_j, alpha_j)
         # If one outline is inside the other, the more curved one is the inner one, and pushes outwards.
         inner_i = self.outline_i.curvature(alpha_i) >= self.outline_j.curvature(alpha_j)
         return jnp.where((normal_i @ normal_j < 0) | inner_i, normal_i, -normal_j)
@@ -133,7 +135,7 @@ class CamFlatFollower(Contact):
 
     def push(self, i, j, alpha_i):
         """Return the outward unit normal (2,) of the cam, in the ground frame, along which it can push body j."""
-        return outward(i, self.outline_i, alpha_i)
+        return outward_normal(i, self.outline_i, alpha_i)
 
     def check(self):
         """Raise `ValueError` for an axis without length, or an outline that is unusable or not convex."""

@@ -34,8 +34,13 @@ class PlanarConstraint(AbstractConstraint):
         return Mobility(first, second, jnp.eye(2, dtype=first.dtype), Turn())
 
 
-def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offset=0.0):
-    """Return `AbstractConstraint.guide` for a driver that prescribes φ_j − φ_i = C(t) + offset."""
+def angle_guide(
+    mobility: Mobility, swapped: bool, motion: AbstractMotion, offset=0.0
+) -> tuple[int, AbstractMotion] | None:
+    """Return the index of a joint's angle and the motion prescribed for it by a driver φ_j − φ_i = C(t) + offset.
+
+    None if the joint, with this mobility, has no angle. `swapped` is True if the driver's body i is the joint's body j.
+    """
     if not isinstance(mobility.turning, Turn):
         return None
     neutral = 0.0 if mobility.neutral is None else mobility.neutral
@@ -45,18 +50,18 @@ def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offse
 
 
 class AbsoluteConstraint(PlanarConstraint):
-    """A constraint between the ground and one body; the ground takes the place of body i."""
+    """A constraint between the ground, as body i, and one `body`, as body j."""
 
     body: str = eqx.field(static=True)
 
     @property
     def i(self) -> str:
-        """Name of the ground, which takes the place of body i."""
+        """Name of the ground, which is body i."""
         return GROUND
 
     @property
     def j(self) -> str:
-        """Name of the constrained body."""
+        """Name of the constrained body, which is body j."""
         return self.body
 
 
@@ -100,7 +105,7 @@ def as_tuple(value) -> tuple:
 
 
 def without_points(values) -> tuple:
-    """Return the values that are not vectors. Elements of angles accept points, like others, but do not use them."""
+    """Return the values that are no points: elements of angles accept points, like other elements, but ignore them."""
     return tuple(value for value in values if not is_vector(value))
 
 
@@ -110,5 +115,5 @@ def is_vector(value) -> bool:
 
 
 def length(axis) -> Float[Array, ""]:
-    """Return the length of a vector that is known not to vanish: where it does, the derivative is infinite."""
+    """Return the length of a vector, which must not be zero: the derivative would be infinite."""
     return jnp.sqrt(square(jnp.asarray(axis)))

@@ -92,9 +92,9 @@ def smallest_curvature(outline: AbstractOutline) -> float:
 
 
 def _smallest_radius_and_curvature(outline: AbstractOutline) -> tuple[float, float, float]:
-    """Return the smallest radius, or one that is not finite, its angle, and the smallest curvature.
+    """Return the smallest radius, or one that is not finite, the angle at which it occurs, and the smallest curvature.
 
-    Radius and curvature are infinite for a traced outline.
+    For a traced outline they are (∞, NaN, ∞).
     """
     if all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
         values = _smallest_of_known(outline)
@@ -106,7 +106,7 @@ def _smallest_radius_and_curvature(outline: AbstractOutline) -> tuple[float, flo
 
 @eqx.filter_jit
 def _smallest_of_known(outline: AbstractOutline):
-    """Return smallest radius, its angle, and smallest curvature of an outline whose numbers are known."""
+    """Return `_smallest_radius_and_curvature` of a known outline, at `CHECKED_ANGLES` angles, as arrays."""
     start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
     # Half a step away from round angles, at which piecewise outlines often change their formula.
     angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)

@@ -74,12 +74,12 @@ class Pose(NamedTuple):
 
     @staticmethod
     def moment(arm: Float[Array, "3"], force: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Return arm × force, the moment of a force at the end of an arm."""
+        """Return arm × force, the moment of a force at the end of an arm about its beginning."""
         return cross(arm, force)
 
     @jax.jit
     def load(self, generalized: Float[Array, "6"], s) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Return the force, and the torque about the point `s`, of a generalized force, both in the ground frame."""
+        """Return force, and torque about the body's point s, of a generalized force, both in the ground frame."""
         force = generalized[:3]
         return force, self.direction(generalized[3:]) - cross(self.direction(s), force)
 
@@ -177,12 +177,12 @@ class Poses(Manifold):
 
     @staticmethod
     def retract(q, d):
-        """Return (r, p) moved by d: a displacement of r, and a rotation vector in the frame of the body."""
+        """Return (r, p) moved by d (6,): a displacement of r, then an Euler vector in the frame of the body."""
         return jnp.concatenate([q[:3] + d[:3], Rotations.retract(q[3:], d[3:])])
 
     @staticmethod
     def difference(q, other):
-        """Return d (6,) with q ⊕ d = other: the displacement of r, and the rotation vector of less than a half turn."""
+        """Return d (6,) with q ⊕ d = other: the displacement of r, then the Euler vector, at most a half turn."""
         return jnp.concatenate([other[:3] - q[:3], Rotations.difference(q[3:], other[3:])])
 
     @staticmethod
@@ -230,7 +230,9 @@ class Body(AbstractBody):
     _com: Array | None = real((3,), optional=True)
     inertia_frame: Array | None = real((3, 3), optional=True)
     frames: Mapping[str, Frame]
+    # True if a principal moment of inertia is zero.
     slender: bool = eqx.field(static=True)
+    # True if the mass is a plain 0.
     weightless: bool = eqx.field(static=True)
 
     dimension: ClassVar[int] = 3

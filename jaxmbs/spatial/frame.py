@@ -48,7 +48,7 @@ def check_frame(name: str, axes) -> None:
 
 
 def check_frames(frames: Mapping[str, Frame]) -> None:
-    """Raise `ValueError` for a value that is not a `Frame`, or a bad one, with its name."""
+    """Raise `ValueError`, with the name of the frame, for a value that is not a `Frame` or that its `check` refuses."""
     for name, frame in frames.items():
         require(isinstance(frame, Frame), f"frame {name!r} must be a Frame, got {frame!r}")
         with errors_of(f"frame {name!r}"):

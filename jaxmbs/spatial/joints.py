@@ -170,11 +170,8 @@ class Screw(Frames):
         require(not is_concrete(self.pitch) or self.pitch != 0, "pitch must not be zero: that is a Revolute")
 
 
-def angle_row(p, angle):
-    """Return 2 sin((φ − angle) / 2) for a turn by φ about z with Euler parameters p or −p.
-
-    Its derivative by φ is 1 at zero.
-    """
+def angle_row(p: Float[Array, "4"], angle: Float[Array, ""]) -> Float[Array, ""]:
+    """Return 2 sin((φ − angle) / 2) for the rotation by φ about z with Euler parameters p: about φ − angle if small."""
     c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
     sign = jnp.where(p[0] * c + p[3] * s < 0, -1, 1)
     return 2 * sign * (p[3] * c - p[0] * s)
@@ -261,10 +258,10 @@ class Gear(Frames, MarkedConstraint):
 
 
 def _nearest_turn(angle, other):
-    """Return an angle plus the number of full turns that brings it nearest to another one."""
+    """Return an angle plus the full turns that bring it nearest to another angle."""
     return angle + 2 * jnp.pi * jnp.round((other - angle) / (2 * jnp.pi))
 
 
 def _across(d, angle):
-    """Return the component of d across the direction in its xy plane that is at this angle from x."""
+    """Return the component of d across the direction at this angle from x in the xy plane: 0 if d points along it."""
     return d[1] * jnp.cos(angle) - d[0] * jnp.sin(angle)

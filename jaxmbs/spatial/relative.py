@@ -13,7 +13,7 @@ from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.element import ORIGIN
 from jaxmbs.spatial.pairs import ALL, FREE, orientation_rows
-from jaxmbs.spatial.total import SixComponents, value, with_motions
+from jaxmbs.spatial.total import SixComponents, held_value, with_motions
 from jaxmbs.spatial.turning import Angles, Ball, Turn, TwoTurns
 
 
@@ -116,7 +116,7 @@ class RelativeJoint(SixComponents):
         # The remaining rotation is R₂R₃, R₁R₂R₃ or R₁R₂.
         (k,), a = held, rotation.matrix(p)
         if k == 1:
-            return [a[0, 2] - jnp.sin(value(self.orientation[1], t))]
+            return [a[0, 2] - jnp.sin(held_value(self.orientation[1], t))]
         return [-a[1, 2] if k == 0 else -a[0, 1]]
 
     def _any_driven(self, angles) -> bool:

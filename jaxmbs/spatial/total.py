@@ -96,14 +96,14 @@ class SixComponents(Frames):
         rows = []
         if any(self.held[:3]):
             x = self.axes_i.T @ i.components(self.separation(i, j))
-            rows += [x[k] - value(self.position[k], t) for k in ALL if self.held[k]]
+            rows += [x[k] - held_value(self.position[k], t) for k in ALL if self.held[k]]
         if any(self.held[3:]):
             rows += self.turn_rows(self.turn(i, j), t)
         return jnp.stack(rows) if rows else jnp.zeros(0, i.r.dtype)
 
     @abc.abstractmethod
     def turn_rows(self, p: Float[Array, "4"], t) -> list:
-        """Return the rows of Φ for the held components of the orientation with Euler parameters p."""
+        """Return the rows of Φ of the held orientations from the Euler parameters p of frame j relative to i."""
 
     def check(self):
         """Raise `ValueError` unless there are three components each of position and orientation, with valid values."""
@@ -170,22 +170,22 @@ class TotalJoint(SixComponents):
     def turn_rows(self, p, t):
         """Return 2 e_k for the held components of the orientation, with e those of R R₀ᵀ and p those of R."""
         held = tuple(k for k in ALL if self.held[3 + k])
-        return orientation_rows(held, self._error(p, t))
+        return orientation_rows(held, self._relative_to_prescribed(p, t))
 
-    def _error(self, p, t) -> Float[Array, "4"]:
-        """Return Euler parameters of R R₀ᵀ from those of R, p, and the prescribed rotation R₀ at the time t."""
+    def _relative_to_prescribed(self, p, t) -> Float[Array, "4"]:
+        """Return Euler parameters of R R₀ᵀ: p are those of R, and R₀ is the prescribed rotation at the time t."""
         driven = self.driven_turns
         if not driven:
             return p
         if len(driven) == 1:
             prescribed = rotation.about(driven[0], self.orientation[driven[0]](t))
         else:
-            prescribed = rotation.exp(jnp.stack([value(motion, t) for motion in self.orientation]))
+            prescribed = rotation.exp(jnp.stack([held_value(motion, t) for motion in self.orientation]))
         return rotation.product(p, rotation.inverse(prescribed))
 
 
-def value(motion: AbstractMotion | None, t) -> Float[Array, ""]:
-    """Return the value of a held component: zero for a fixed one, with None for its motion."""
+def held_value(motion: AbstractMotion | None, t: Float[Array, ""]) -> Float[Array, ""]:
+    """Return the value of a held component at the time t: that of its motion, or 0 if it is fixed and has no motion."""
     return jnp.zeros_like(t) if motion is None else motion(t)
 
 

@@ -35,7 +35,7 @@ class Rotations(Manifold):
 
     @staticmethod
     def difference(q, other):
-        """Return the rotation vector (3,) from q to other, of less than a half turn."""
+        """Return the Euler vector (3,), in the frame that turns, from q to other: at most a half turn."""
         return rotation.log(rotation.product(rotation.inverse(q), other))
 
     @staticmethod
@@ -131,7 +131,7 @@ class TwoTurns(SpatialTurning):
 
 
 class Bend(SpatialTurning):
-    """A rotation by an Euler vector with two components, along two axes of body i.
+    """A rotation by an Euler vector with two components ρ = (θ_x, θ_y), along two axes of body i.
 
     Args:
         across: (3, 2), its columns are the unit vectors of the axes.
@@ -233,7 +233,10 @@ class Angles(SpatialTurning):
         return self._with_sign(self.coordinates_of(p), p, self.signed)
 
     def with_sign_of(self, rho, p):
-        """Return angles of which the unknown ones are computed from the rotation and the prescribed ones, at any θ₂."""
+        """Return ρ with its angles that are not prescribed set so that it gives p, also for |θ₂| > π/2.
+
+        ρ is returned unchanged if all angles are prescribed, or none.
+        """
         free = [k for k in range(3) if k not in self.known]
         if len(free) in (0, 3):
             return rho
