@@ -58,7 +58,7 @@ class GymnasiumEnv(gymnasium.Env):
         return _clip_to_space(self.state.observation, self.observation_space), self._info(self.state)
 
     def step(self, action):
-        """Take one control step."""
+        """Take one control step; return the observation, the reward, `terminated`, `truncated` and `info`."""
         if self.state is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
         self.state = self.environment.step(self.state, np.clip(action, -1, 1), auto_reset=False)
@@ -163,7 +163,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         return _clip_to_space(self.state.observation, self.observation_space), self._info(self.state)
 
     def step(self, actions):
-        """Take one control step of all samples."""
+        """Take one control step of all samples; return observations, rewards, `terminated`, `truncated` and `info`."""
         if self.state is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
         if self.mode is AutoresetMode.DISABLED and np.any(self.state.done):
@@ -188,7 +188,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
 
 def spaces(environment: Environment):
-    """Return the spaces of observations and actions: boxes around zero."""
+    """Return the spaces of observations and of actions of one sample: boxes around zero."""
     bounds = np.array(environment.observation_bounds, np.float32)
     limits = np.ones(environment.action_size, np.float32)
     return gymnasium.spaces.Box(-bounds, bounds), gymnasium.spaces.Box(-limits, limits)
@@ -209,7 +209,7 @@ def picture(environment: Environment, state: State) -> np.ndarray:
 
 
 def _environment(environment, settings) -> Environment:
-    """Return an environment given itself or by its name."""
+    """Return the environment that is given, or that with the given name, made with the settings of its class."""
     if isinstance(environment, str):
         return make(environment, **settings)
     if settings:

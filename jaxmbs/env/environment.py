@@ -290,7 +290,10 @@ class Environment(eqx.Module):
         )
 
     def _assemble_first(self, params, guess, velocities, all_finite) -> FirstState:
-        """Assemble the first state of an episode."""
+        """Return the first state of an episode, assembled from a guess and rough velocities, None for a start at rest.
+
+        Its status is `NON_FINITE` unless `all_finite`, which says that the numbers of the design are.
+        """
         mech = self.build(params, jnp.zeros(self.action_size, default_float()))
         # Named coordinates are held if they are as many as the degrees of freedom. The first state is then a smooth
         # function of the design.
@@ -311,7 +314,7 @@ class Environment(eqx.Module):
         return FirstState(q, v, x, u, status)
 
     def _formulation_coordinates(self, mech, q, v, t):
-        """Return the coordinates and velocities of the formulation."""
+        """Return the coordinates x and velocities u of the formulation, from those of the bodies at the time t."""
         return equations_of(self.formulation, mech).from_bodies(q, v, t)
 
     def _first_observation(self, params, task, q, v):
@@ -323,7 +326,10 @@ class Environment(eqx.Module):
         return self.observe(params, task, now), self.metrics(params, task, now)
 
     def _integrate(self, params, task, x, u, status, begin, action) -> dict[str, Any]:
-        """Integrate a control step from time `begin`; return the fields of `State` that it changes."""
+        """Return the fields of `State`, by name, that a control step from time `begin` changes.
+
+        x and u are coordinates and velocities of the formulation; `status` is that of the first state.
+        """
         action, acts = where_finite(action)
         mech, usable = finite(self.build(params, action))
         equations, h = equations_of(self.formulation, mech), self.control_step / self.substeps
