@@ -80,7 +80,10 @@ def _slope(p, a, q, b, radius: float, other: float) -> float:
 
 
 def wheel_mesh(wheel: Wheel, tooth: float, pitch: float, width: float) -> list[Mesh]:
-    """Return the surfaces of a gear, in the frame of its body, with one of its teeth at the angle `tooth`."""
+    """Return the surfaces of a gear, in the frame of its body, with one of its teeth at the angle `tooth`.
+
+    `pitch` is that of the teeth along the pitch circle, `width` that of the gear along its axis.
+    """
     count, height = teeth(wheel.radius, pitch), 0.32 * pitch
     inside, radius = wheel.radius < 0, abs(wheel.radius)
     angles = (tooth + (np.arange(count)[:, None] + TOOTH_PLACES) * (2 * np.pi / count)).ravel()

@@ -82,12 +82,12 @@ def points_of(element, scene) -> Shapes:
 
 
 def bar_of_span(radius: float, start: float = 0.0, stop: float = 1.0) -> Mesh:
-    """Return a bar from the part `start` to the part `stop` of a span."""
+    """Return the mesh of a bar in a `Span`, from the part `start` of its length to the part `stop`."""
     return extrusion(radius * ring(10), np.linspace(start, stop, 7))
 
 
-def gap(element, scene) -> Shapes:
-    """Return the two points of a joint if they do not coincide."""
+def points_if_apart(element, scene) -> Shapes:
+    """Return the two points of a joint, joined by a line, if they do not coincide, as in a wrong assembly."""
     (i, point_i), (j, point_j) = attachments(element, 3)
     apart = np.linalg.norm(scene.world(i, point_i) - scene.world(j, point_j), axis=-1).max()
     return points_of(element, scene) if apart > 0.2 * scene.unit else []
@@ -131,7 +131,7 @@ def carrier(element) -> tuple[tuple, tuple]:
 
 
 def travel(element, scene, margin: float) -> tuple[float, float]:
-    """Return the range of the other body along a joint's rail: lengths from the rail's point, with a `margin`."""
+    """Return the range of the other body along a joint's rail, as lengths from the rail's point, with a `margin`."""
     (body, point, axes), (other, follower, _) = carrier(element)
     along = (scene.local(body, scene.world(other, follower)) - point) @ axes[:, 2]
     return float(along.min() - margin), float(along.max() + margin)
@@ -142,12 +142,12 @@ def rail_colour(body: str, scene) -> str:
     return STEEL if body == GROUND else scene.colours[body]
 
 
-def arrow(body: str, path: np.ndarray, scene, colour: str = ACCENT, thick: float = 0.3) -> Shapes:
-    """Return an arrow along a line (k, 3) in the frame of a body; `thick` is its radius in symbol units."""
+def arrow(body: str, path: np.ndarray, scene, colour: str = ACCENT, radius: float = 0.3) -> Shapes:
+    """Return an arrow along a line (k, 3) in the frame of a body; `radius` is that of its shaft, in symbol units."""
     u, tip = scene.unit, path[-1]
     e = unit(path[-1] - path[-2])
-    head = cone(3 * thick * u, 5.5 * thick * u, count=12).at(tip, frame(e))
-    return [Solid(body, tube(path, thick * u), colour), Solid(body, head, colour)]
+    head = cone(3 * radius * u, 5.5 * radius * u, count=12).at(tip, frame(e))
+    return [Solid(body, tube(path, radius * u), colour), Solid(body, head, colour)]
 
 
 def hub(element, scene) -> tuple[str, np.ndarray]:
@@ -170,7 +170,7 @@ def _(element: spatial.Revolute, scene):
     u, (body, point, axes) = scene.unit, carrier(element)[1]
     pin = Solid(body, cylinder(0.75 * u, 5 * u).at(point, axes), STEEL)
     sleeve = Solid(body, cylinder(1.35 * u, 2.8 * u).at(point, axes), scene.colours[body])
-    return [*feet(element, scene), pin, sleeve, *gap(element, scene)]
+    return [*feet(element, scene), pin, sleeve, *points_if_apart(element, scene)]
 
 
 @symbol.register
@@ -201,7 +201,7 @@ def _(element: spatial.Screw, scene):
     start, stop = (start, stop) if rail == GROUND else (min(start, 0.0), max(stop, 0.0))
     pitch = float(element.pitch)
     rise = np.sign(pitch) * np.clip(abs(pitch), *(x * u for x in THREAD_PITCHES))
-    thread = helix(0.62 * u, (stop - start) / rise, stop - start, step=10)
+    thread = helix(0.62 * u, (stop - start) / rise, stop - start, points_per_turn=10)
     nut = cylinder(1.9 * u, 2.4 * u, count=6)
     return [
         *guide(element, scene, None, 5 * u),
@@ -214,14 +214,18 @@ def _(element: spatial.Screw, scene):
 def _(element: spatial.Spherical, scene):
     """Return a spherical joint: a ball at its point."""
     body, point, _ = carrier(element)[1]
-    return [*feet(element, scene), Solid(body, ball(1.45 * scene.unit).at(point), STEEL), *gap(element, scene)]
+    return [
+        *feet(element, scene),
+        Solid(body, ball(1.45 * scene.unit).at(point), STEEL),
+        *points_if_apart(element, scene),
+    ]
 
 
 @symbol.register
 def _(element: spatial.Universal, scene):
     """Return a universal joint: a cross along the axes on both bodies, with a cap of its body's colour at each end."""
     u = scene.unit
-    shapes = [*feet(element, scene), *gap(element, scene)]
+    shapes = [*feet(element, scene), *points_if_apart(element, scene)]
     for (body, point), axis in zip(attachments(element, 3), (element.axis_i, element.axis_j), strict=True):
         axes = frame(np.asarray(axis, float))
         shapes.append(Solid(body, cylinder(0.5 * u, 5.2 * u, count=12).at(point, axes), STEEL))
@@ -234,7 +238,7 @@ def _(element: spatial.Universal, scene):
 def _(element: spatial.ConstantVelocity, scene):
     """Return a constant-velocity joint: a ball on body i in a ring on body j."""
     u = scene.unit
-    shapes = [*feet(element, scene), *gap(element, scene)]
+    shapes = [*feet(element, scene), *points_if_apart(element, scene)]
     for k, (body, point, axes) in enumerate(joint_frames(element)):
         # A bell on one shaft, a ring on the other.
         mesh = ball(1.5 * u) if k == 0 else washer(2.0 * u, 1.3 * u, 0.8 * u)
@@ -259,7 +263,7 @@ def _(element: spatial.Rigid, scene):
     """Return a rigid joint: a small block at its point."""
     u, (body, point, axes) = scene.unit, carrier(element)[1]
     block = Solid(body, box((2.4 * u,) * 3).at(point, axes), STEEL)
-    return [*feet(element, scene), block, *gap(element, scene)]
+    return [*feet(element, scene), block, *points_if_apart(element, scene)]
 
 
 @symbol.register
