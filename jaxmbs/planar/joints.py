@@ -30,11 +30,8 @@ class Revolute(Points):
     """
 
     rows: ClassVar[int] = 2
-
-    @property
-    def freedom(self):
-        """1: body j turns on body i."""
-        return 1
+    # Body j turns on body i.
+    freedom: ClassVar[int] = 1
 
     @property
     def mobility(self):
@@ -72,16 +69,13 @@ class Translational(Points):
     axis_i: Array = real((2,))
     axis_j: Array = real((2,))
     rows: ClassVar[int] = 2
+    # Body j slides on body i.
+    freedom: ClassVar[int] = 1
 
     def __init__(self, i, j, point_i, point_j, axis_i=(1.0, 0.0), axis_j=None):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
         self.axis_i = axis_i
         self.axis_j = axis_i if axis_j is None else axis_j
-
-    @property
-    def freedom(self):
-        """1: body j slides on body i."""
-        return 1
 
     @property
     def mobility(self):
@@ -126,16 +120,13 @@ class RevoluteTranslational(Points):
     offset: Array = real()
     length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
     rows: ClassVar[int] = 1
+    # Body j slides and turns on body i.
+    freedom: ClassVar[int] = 2
 
     def __init__(self, i, j, point_i, point_j, axis_i=(1.0, 0.0), offset=0.0, *, distance=None):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
         self.axis_i = axis_i
         self.offset = offset if distance is None else distance
-
-    @property
-    def freedom(self):
-        """2: body j slides and turns on body i."""
-        return 2
 
     @property
     def mobility(self):

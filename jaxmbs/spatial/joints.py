@@ -47,11 +47,8 @@ class Universal(Points):
     axis_i: Array = real((3,), default=X)
     axis_j: Array = real((3,), default=Y)
     rows: ClassVar[int] = 4
-
-    @property
-    def freedom(self):
-        """2: the bodies turn about both arms of the cross."""
-        return 2
+    # The bodies turn about both arms of the cross.
+    freedom: ClassVar[int] = 2
 
     @property
     def mobility(self):
@@ -135,17 +132,14 @@ class Screw(Frames):
 
     pitch: Array = real()
     rows: ClassVar[int] = 5
+    # Turn and advance are in proportion.
+    freedom: ClassVar[int] = 1
 
     def __init__(
         self, i, j, point_i=ORIGIN, point_j=ORIGIN, axis_i=None, axis_j=None, pitch=None, *, frame_i=None, frame_j=None
     ):
         super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
         self.pitch = pitch
-
-    @property
-    def freedom(self):
-        """1: turn and advance are in proportion."""
-        return 1
 
     @property
     def mobility(self):
