@@ -373,7 +373,7 @@ class Mobility(eqx.Module):
     def _relative_axes(self, inner, theta, dtype):
         """Return velocities (d, m) and angular velocities (s, m) relative to body i by unit rates, in the ground frame."""
         d, s, free = inner.dimension, inner.spins, self._free_slides
-        slide = jnp.zeros((d, 0), dtype) if self.slides is None else inner.directions(self.slides)
+        slide = jnp.zeros((d, 0), dtype) if self.slides is None else inner.direction(self.slides)
         turn = jnp.zeros((s, 0), dtype)
         if self.turning is not None:
             turn = inner.spin_directions(self.turning.axes(theta[free:]))

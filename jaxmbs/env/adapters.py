@@ -18,6 +18,7 @@ except ImportError as error:
 
 from jaxmbs.env.environment import Environment, State
 from jaxmbs.env.registry import ENVIRONMENTS, make
+from jaxmbs.numerics.arrays import where_tree
 
 # Seeds of the keys of episodes are drawn below this number.
 MAX_SEED = 2**31
@@ -54,19 +55,16 @@ class GymnasiumEnv(gymnasium.Env):
         self.params = (options or {}).get("params", self.params)
         key = jax.random.key(int(self.np_random.integers(MAX_SEED)))
         self.state = self.environment.reset(key, self.params)
-        return self._clipped_observation(self.state), self._info(self.state)
+        return _clip_to_space(self.state.observation, self.observation_space), self._info(self.state)
 
     def step(self, action):
-        """Take one control step."""
+        """Take one control step; return the observation, the reward, `terminated`, `truncated` and `info`."""
         if self.state is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
         self.state = self.environment.step(self.state, np.clip(action, -1, 1), auto_reset=False)
+        observation = _clip_to_space(self.state.observation, self.observation_space)
         flags = bool(self.state.terminated), bool(self.state.truncated)
-        return self._clipped_observation(self.state), float(self.state.reward), *flags, self._info(self.state)
-
-    def _clipped_observation(self, state: State):
-        """Return the observation of a state in float32, clipped to the observation space."""
-        return _clip_to_space(state.observation, self.observation_space)
+        return observation, float(self.state.reward), *flags, self._info(self.state)
 
     def _info(self, state: State):
         """Return the status and the metrics of a state as Gymnasium's `info`."""
@@ -83,8 +81,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
     """A batch of an `Environment` as a `gymnasium.vector.VectorEnv`: a step is one call of a compiled program.
 
     Spaces, `info` and seeds are those of `GymnasiumEnv`: the first episode of sample k with seed s + k is that of a
-    `GymnasiumEnv` with this seed. Later episodes begin at the same
-    first state with a new task, unless `reset` is called.
+    `GymnasiumEnv` with this seed. Later episodes begin at the same first state with a new task until `reset` is called.
 
     Args:
         environment: the environment, or its name in `ENVIRONMENTS`; a name takes the `settings` of its class.
@@ -134,7 +131,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         end = self.environment.step(state, action, auto_reset=False)
         if self.mode is AutoresetMode.DISABLED:
             return end
-        return _select_tree(state.done, self.environment.restart(state), end)
+        return where_tree(state.done, self.environment.restart(state), end)
 
     def reset(self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None):
         """Start new episodes.
@@ -162,11 +159,11 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self._generators = [renewed(k, s) if mask[k] else old[k] for k, s in enumerate(seeds)]
         numbers = [g.integers(MAX_SEED) if m else 0 for g, m in zip(self._generators, mask, strict=True)]
         fresh = self._reset(jax.vmap(jax.random.key)(np.array(numbers)), self.params)
-        self.state = fresh if self.state is None else jax.vmap(_select_tree)(mask, fresh, self.state)
-        return self._clipped_observation(self.state.observation), self._info(self.state)
+        self.state = fresh if self.state is None else jax.vmap(where_tree)(mask, fresh, self.state)
+        return _clip_to_space(self.state.observation, self.observation_space), self._info(self.state)
 
     def step(self, actions):
-        """Take one control step of all samples."""
+        """Take one control step of all samples; return observations, rewards, `terminated`, `truncated` and `info`."""
         if self.state is None:
             raise gymnasium.error.ResetNeeded("call reset before step")
         if self.mode is AutoresetMode.DISABLED and np.any(self.state.done):
@@ -175,22 +172,14 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         terminated, truncated = np.array(self.state.terminated), np.array(self.state.truncated)
         info, over = self._info(self.state), terminated | truncated
         if self.mode is AutoresetMode.SAME_STEP and over.any():
-            final, rows = self._clipped_observation(self.state.final_observation), np.empty(self.num_envs, object)
+            final = _clip_to_space(self.state.final_observation, self.observation_space)
+            rows = np.empty(self.num_envs, object)
             for k in np.flatnonzero(over):
                 rows[k] = final[k].copy()
             last = self._info(self.state)
             info |= {"final_obs": rows, "_final_obs": over.copy(), "final_info": last, "_final_info": over.copy()}
-        return (
-            self._clipped_observation(self.state.observation),
-            np.array(self.state.reward, np.float64),
-            terminated,
-            truncated,
-            info,
-        )
-
-    def _clipped_observation(self, observations):
-        """Return observations in float32, clipped to the observation space."""
-        return _clip_to_space(observations, self.observation_space)
+        observation = _clip_to_space(self.state.observation, self.observation_space)
+        return observation, np.array(self.state.reward, np.float64), terminated, truncated, info
 
     def _info(self, state: State):
         """Return status and metrics of all samples, each with the mask that Gymnasium wants: True for every sample."""
@@ -199,7 +188,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
 
 def spaces(environment: Environment):
-    """Return the spaces of observations and actions: boxes around zero."""
+    """Return the spaces of observations and of actions of one sample: boxes around zero."""
     bounds = np.array(environment.observation_bounds, np.float32)
     limits = np.ones(environment.action_size, np.float32)
     return gymnasium.spaces.Box(-bounds, bounds), gymnasium.spaces.Box(-limits, limits)
@@ -220,7 +209,7 @@ def picture(environment: Environment, state: State) -> np.ndarray:
 
 
 def _environment(environment, settings) -> Environment:
-    """Return an environment given itself or by its name."""
+    """Return the environment that is given, or that with the given name, made with the settings of its class."""
     if isinstance(environment, str):
         return make(environment, **settings)
     if settings:
@@ -231,11 +220,6 @@ def _environment(environment, settings) -> Environment:
 def _clip_to_space(observations, space) -> np.ndarray:
     """Return a copy of observations in float32, clipped to their space."""
     return np.clip(np.asarray(observations, np.float32), space.low, space.high)
-
-
-def _select_tree(condition, yes: State, no: State) -> State:
-    """Return one of two states, chosen by a traced condition."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 for _name in ENVIRONMENTS:

@@ -55,7 +55,7 @@ class CartDoublePendulum(Environment):
 
     @property
     def design(self):
-        """Return the lengths of both bars in m."""
+        """Lengths of both bars in m."""
         return {"lower": 0.5, "upper": 0.5}
 
     def build(self, params, action):
@@ -88,10 +88,9 @@ class CartDoublePendulum(Environment):
         return jnp.stack([now.position("cart.x"), now.velocity("cart.x"), *bars[0], *bars[1]])
 
     def height(self, params, now):
-        """Height of the tip above the cart (m)."""
-        return params["lower"] * jnp.cos(now.position("lower.phi")) + params["upper"] * jnp.cos(
-            now.position("upper.phi")
-        )
+        """Return the height of the tip above the cart (m)."""
+        lower, upper = (params[bar] * jnp.cos(now.position(f"{bar}.phi")) for bar in ("lower", "upper"))
+        return lower + upper
 
     def reward(self, params, task, now, action):
         """Return the tip's height in pendulum lengths, less costs of the cart's place and speed and of the action."""

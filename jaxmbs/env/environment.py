@@ -206,11 +206,8 @@ class Environment(eqx.Module):
     def _reset(self, key, params) -> State:
         """Return the first state of an episode; it has failed if numbers of `params` are not finite."""
         params = jax.tree.map(lambda x: jnp.asarray(x, _floating(x)), params)
-        all_finite = jnp.all(
-            jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(params)] or [jnp.asarray(True)])
-        )
-        # Replace numbers that are not finite, which would spoil derivatives; the status reports them.
-        params = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 1), params)
+        # Numbers that are not finite would spoil derivatives; the status reports them.
+        params, all_finite = finite(params)
         key, of_task, of_start = jax.random.split(key, 3)
         task = self.task(of_task)
         first = self._assemble_first(params, *self.start(params, task, of_start), all_finite)
@@ -293,7 +290,10 @@ class Environment(eqx.Module):
         )
 
     def _assemble_first(self, params, guess, velocities, all_finite) -> FirstState:
-        """Assemble the first state of an episode."""
+        """Return the first state of an episode, assembled from a guess and rough velocities, None for a start at rest.
+
+        Its status is `NON_FINITE` unless `all_finite`, which says that the numbers of the design are.
+        """
         mech = self.build(params, jnp.zeros(self.action_size, default_float()))
         # Named coordinates are held if they are as many as the degrees of freedom. The first state is then a smooth
         # function of the design.
@@ -314,7 +314,7 @@ class Environment(eqx.Module):
         return FirstState(q, v, x, u, status)
 
     def _formulation_coordinates(self, mech, q, v, t):
-        """Return the coordinates and velocities of the formulation."""
+        """Return the coordinates x and velocities u of the formulation, from those of the bodies at the time t."""
         return equations_of(self.formulation, mech).from_bodies(q, v, t)
 
     def _first_observation(self, params, task, q, v):
@@ -326,7 +326,10 @@ class Environment(eqx.Module):
         return self.observe(params, task, now), self.metrics(params, task, now)
 
     def _integrate(self, params, task, x, u, status, begin, action) -> dict[str, Any]:
-        """Integrate a control step from time `begin`; return the fields of `State` that it changes."""
+        """Return the fields of `State`, by name, that a control step from time `begin` changes.
+
+        x and u are coordinates and velocities of the formulation; `status` is that of the first state.
+        """
         action, acts = where_finite(action)
         mech, usable = finite(self.build(params, action))
         equations, h = equations_of(self.formulation, mech), self.control_step / self.substeps

@@ -15,10 +15,10 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Mass of the four moving bars in kg/m.
 MASS_OF_BARS = 0.8
-# Viscous friction of each motor in N m s.
+# Viscous friction coefficient of each motor in N m s.
 FRICTION = 2e-3
 # Unit of the observed rates in rad/s.
-SPEED = 20.0
+RATE_UNIT = 20.0
 
 
 class FiveBar(Environment):
@@ -67,7 +67,7 @@ class FiveBar(Environment):
 
     @property
     def design(self):
-        """Return the distance of the motors, and the lengths of the bars at the motors and at the tip, in m."""
+        """Distance of the motors, and lengths of the bars at the motors and at the tip, in m."""
         return {"base": 0.16, "proximal": 0.2, "distal": 0.28}
 
     def build(self, params, action):
@@ -90,7 +90,7 @@ class FiveBar(Environment):
         )
 
     def target(self, task, t):
-        """Return the target of the tip at time t, (2,) in m."""
+        """Return the target of the tip at time t, (2,) in m; `task` is the angle at which it begins."""
         s = task + 2 * jnp.pi / self.period * t
         up = jnp.sin(2 * s) / 2 if self.path == "eight" else jnp.sin(s)
         return jnp.stack([self.width * jnp.cos(s), self.height * up]) + np.array(self.centre)
@@ -115,7 +115,7 @@ class FiveBar(Environment):
         velocity = now.point_velocity("left arm", jnp.stack([params["distal"], 0 * params["distal"]]))
         rates = jnp.stack([now.velocity("left.phi"), now.velocity("right.phi")])
         places = [tip - centre, there - centre, there - tip, soon - tip, later - tip]
-        return jnp.concatenate([*(x / 0.1 for x in places), velocity, rates / SPEED])
+        return jnp.concatenate([*(x / 0.1 for x in places), velocity, rates / RATE_UNIT])
 
     def reward(self, params, task, now, action):
         """Return 2 − √(1 + (d / 20 mm)²) for the distance d of the tip from its target, less the cost of the action."""

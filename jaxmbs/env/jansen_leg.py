@@ -76,7 +76,7 @@ class JansenLeg(Environment):
 
     @property
     def design(self):
-        """Return Jansen's lengths in m by his names."""
+        """Jansen's lengths in m by his names."""
         return {name: length / 100 for name, length in LENGTHS.items()}
 
     def build(self, params, action):
@@ -152,13 +152,16 @@ def _contact(height):
 
 
 def _third_corner(base, left, right):
-    """Return the third corner of a triangle with its base along x, from the lengths of the sides at both ends."""
+    """Return the third corner (2,), with y > 0, of a triangle with the base from (0, 0) to (base, 0).
+
+    `left` and `right` are the lengths of the sides from the third corner to the two ends.
+    """
     x = (base**2 + left**2 - right**2) / (2 * base)
     return jnp.stack([x, jnp.sqrt(left**2 - x**2)])
 
 
 def _plate(base, corner):
-    """Return a triangular plate with two corners on x, one of them at the origin of its frame."""
+    """Return a uniform triangular plate with the corners (0, 0), (base, 0) and `corner` in its frame."""
     # Three equal masses in the middles of the sides have the centre of mass and the inertia of the plate.
     corners = [0 * corner, jnp.stack([base, 0 * base]), corner]
     centre = sum(corners) / 3

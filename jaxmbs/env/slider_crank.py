@@ -17,10 +17,10 @@ from jaxmbs.system.mechanism import Mechanism
 MASS_OF_BARS = 2.0
 # Mass of the slider in kg.
 MASS_OF_SLIDER = 0.5
-# Viscous friction of the crank in N m s.
+# Viscous friction coefficient of the crank in N m s.
 FRICTION = 0.02
 # Unit of the observed rate of the crank in rad/s.
-SPEED = 20.0
+RATE_UNIT = 20.0
 
 
 class SliderCrank(Environment):
@@ -53,7 +53,7 @@ class SliderCrank(Environment):
 
     @property
     def design(self):
-        """Return the lengths of crank and rod in m."""
+        """Lengths of crank and rod in m."""
         return {"crank": 0.1, "rod": 0.25}
 
     def build(self, params, action):
@@ -73,11 +73,11 @@ class SliderCrank(Environment):
         )
 
     def task(self, key):
-        """Draw the target of the slider: its distance from the middle of the stroke, in crank lengths."""
+        """Draw the target of the slider: its place from x = rod, the middle of the way, in crank lengths."""
         return jax.random.uniform(key, minval=-0.8, maxval=0.8)
 
     def target(self, params, task):
-        """Return the target of the slider (m)."""
+        """Return the x coordinate of the target of the slider (m)."""
         return params["rod"] + params["crank"] * task
 
     def start(self, params, task, key):
@@ -94,14 +94,14 @@ class SliderCrank(Environment):
         }, None
 
     def observe(self, params, task, now):
-        """Return what a policy sees: the crank's angle and rate, and places and error of slider and target."""
+        """Return the observation (6,): the crank's angle and rate, places of slider and target, and the error."""
         angle, x, target = now.position("crank.phi"), now.position("slider.x"), self.target(params, task)
         places = [x - params["rod"], target - params["rod"], x - target]
         return jnp.stack(
             [
                 jnp.cos(angle),
                 jnp.sin(angle),
-                now.velocity("crank.phi") / SPEED,
+                now.velocity("crank.phi") / RATE_UNIT,
                 *(place / 0.1 for place in places),
             ]
         )

@@ -38,8 +38,8 @@ NOISE_ESTIMATES = 4
 FIRST_NOISE_FRACTION = 0.05
 # Times of a record count as evenly spaced if their steps differ by at most this, relative to the longest step.
 SPACING_TOLERANCE = 1e-6
-# Components of an undetermined direction below this are not reported; the largest component is 1.
-MIN_COMPONENT = 1e-3
+# Smallest component that `Identified.undetermined` reports of a direction; the largest component is 1.
+MIN_REPORTED_COMPONENT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Identified:
     """Identified parameters and their uncertainty.
 
     Attributes:
-        parameters: a tree like the given one.
+        parameters: the identified parameters, a tree like the guess.
         names: names of its numbers, such as "spring.stiffness" or "masses.0".
         estimates: the numbers by name.
         deviations: their standard deviations by name, from the Gauss–Newton Hessian; infinite if the records do not
@@ -254,7 +254,7 @@ def _names(guess) -> tuple[str, ...]:
 
 
 def _priors(priors, guess, names) -> list[tuple[int, float, float]]:
-    """Return (number of the parameter, mean, standard deviation) of each prior."""
+    """Return each prior as (index of its parameter in `names`, mean, standard deviation)."""
     flat: list[tuple[int, float, float]] = []
 
     def walk(given, part, name: str) -> None:
@@ -290,7 +290,7 @@ def _priors(priors, guess, names) -> list[tuple[int, float, float]]:
 def _segmented_records(
     build, guess, records: list[Record], measure, segments: int, simulation: tuple
 ) -> list[SegmentedRecord]:
-    """Return each record cut into segments; simulation: (step, method, formulation)."""
+    """Return each record cut into `segments`, or fewer if it is short; `simulation` is (step, method, formulation)."""
     mech = build(jax.tree.map(jnp.asarray, guess))
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that returns a Mechanism, but it returns {type(mech).__name__}")
@@ -329,7 +329,7 @@ def _segmented_records(
 
 
 def _first_noise(records: list[Record]) -> dict[str, float]:
-    """Return the deviation of each signal as given, or a first guess relative to the changes of the signal."""
+    """Return the standard deviation of each signal's noise: as given, or a guess from the changes of the signal."""
     noise: dict[str, float] = {}
     for record in records:
         for name, values in record.signals.items():
@@ -346,7 +346,10 @@ def _first_noise(records: list[Record]) -> dict[str, float]:
 def _results(
     build, names, problem: IdentificationProblem, u, residuals, noise, others, confidence, known: bool, converged: bool
 ) -> Identified:
-    """Return the results for the unknowns u of the best start; known: True if all deviations were given."""
+    """Return the results for the unknowns u (unknowns,) of the best start and its residuals.
+
+    `others` are those of `Identified`. `known` is True if all standard deviations of signals were given.
+    """
     n = len(names)
     lower, upper = problem.variables.lower, problem.variables.upper
     x = u[:n] * problem.scale
@@ -370,7 +373,7 @@ def _results(
     size = statistics.chi_squared(squares, freedom) if known and freedom > 0 else None
     estimates = dict(zip(names, x.tolist(), strict=True))
     deviations = dict(zip(names, estimate.deviation.tolist(), strict=True))
-    width = statistics.quantile(confidence)
+    width = statistics.half_width(confidence)
     return Identified(
         parameters=parameters,
         names=names,
@@ -383,7 +386,11 @@ def _results(
         confidence=confidence,
         covariance=estimate.covariance,
         undetermined=[
-            {name: float(part) for name, part in zip(names, direction, strict=True) if abs(part) > MIN_COMPONENT}
+            {
+                name: float(part)
+                for name, part in zip(names, direction, strict=True)
+                if abs(part) > MIN_REPORTED_COMPONENT
+            }
             for direction in estimate.undetermined
         ],
         at_bounds=[name for name, is_at_bound in zip(names, at_bound, strict=True) if is_at_bound],

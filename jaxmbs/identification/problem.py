@@ -13,7 +13,8 @@ import numpy as np
 from jaxmbs.identification.segmented_record import SegmentedRecord
 from jaxmbs.search import SAME_DESIGN, Residuals, SearchOptions, Variables, gauss_newton
 
-# Weights of the gaps between segments in successive descents, in units of the signals' deviations.
+# Weights of the gaps between segments in successive descents. With a weight w, a gap as large as the state typically is
+# counts like an error of w standard deviations in a signal.
 GAP_WEIGHTS = tuple(10.0**k for k in range(8))
 # Lower limit on an estimated standard deviation, relative to the largest absolute value of the signal.
 MIN_RELATIVE_NOISE = 1e-12
@@ -27,7 +28,11 @@ class IdentificationProblem:
     Args:
         variables: the parameters and their bounds.
         records: the records with the model of their motions.
-        priors: (number of the parameter, mean, standard deviation).
+        priors: (index of the parameter, mean, standard deviation).
+
+    Attributes:
+        n: number of parameters.
+        scale: (n,) units in which the parameters are unknowns: their first guesses, or typical sizes where these are 0.
     """
 
     def __init__(self, variables: Variables, records: list[SegmentedRecord], priors: list[tuple[int, float, float]]):
@@ -73,7 +78,7 @@ class IdentificationProblem:
             record.find_references(u * self.scale, _deviations(record, noise))
 
     def keep_starts(self, rows: np.ndarray) -> None:
-        """Drop all starts except these."""
+        """Drop the reference states of all starts except those with the indices `rows`."""
         for record in self.records:
             record.keep_starts(rows)
 
@@ -93,21 +98,20 @@ class IdentificationProblem:
         """
         u = np.concatenate([u, np.zeros((len(u), self.unknowns - u.shape[1]))], axis=1)
         for weight in weights if self.unknowns > self.n else weights[-1:]:
-            self._recentre(u)
+            at = self.n
+            for record in self.records:
+                record.recentre(u[:, : self.n] * self.scale, u[:, at : at + record.unknowns])
+                at += record.unknowns
             u[:, self.n :] = 0
             evaluate = lambda u, weight=weight: self.residuals(u, noise, weight)
             u, residuals, converged = gauss_newton(evaluate, u, steps, self.bounds)
         return u, residuals, converged
 
-    def _recentre(self, u: np.ndarray) -> None:
-        """Set the reference states of all segments to their current initial states."""
-        at = self.n
-        for record in self.records:
-            record.recentre(u[:, : self.n] * self.scale, u[:, at : at + record.unknowns])
-            at += record.unknowns
-
     def residuals(self, u: np.ndarray, noise, weight: float) -> Residuals:
-        """Return the residuals of all records, then of priors, by all unknowns u; weight: of gaps between segments."""
+        """Return the residuals of all records, then those of the priors, with their derivatives by all unknowns.
+
+        `u` (S, unknowns) are the unknowns of S starts, `weight` is that of gaps between segments.
+        """
         x = u[:, : self.n] * self.scale
         values, jacobians, finite, at = [], [], np.ones(len(u), bool), self.n
         for record in self.records:
@@ -131,9 +135,7 @@ class IdentificationProblem:
     def _values_of_records(self, residuals: Residuals) -> list[np.ndarray]:
         """Return the residuals (row_count,) of each record for the first start."""
         ends = np.cumsum([record.row_count for record in self.records])
-        return [
-            residuals.values[0, end - record.row_count : end] for record, end in zip(self.records, ends, strict=True)
-        ]
+        return np.split(residuals.values[0], ends)[: len(self.records)]
 
     def signals(self, residuals: Residuals, noise) -> list[np.ndarray]:
         """Return the model's signals (T, s) of each record for the first start."""
@@ -143,7 +145,10 @@ class IdentificationProblem:
         ]
 
     def estimate_noise(self, residuals: Residuals, noise: dict[str, float]) -> dict[str, float]:
-        """Return the standard deviation of each signal's residuals, corrected for the number of parameters."""
+        """Return the standard deviation of each signal's error at the first start, corrected for the fitted parameters.
+
+        `noise` are the standard deviations with which the residuals were computed.
+        """
         squares, counts = dict.fromkeys(noise, 0.0), dict.fromkeys(noise, 0)
         for record, predicted in zip(self.records, self.signals(residuals, noise), strict=True):
             for k, name in enumerate(record.model.names):
@@ -180,5 +185,5 @@ class IdentificationProblem:
 
 
 def _deviations(record: SegmentedRecord, noise: dict[str, float]) -> np.ndarray:
-    """Return the deviations (s,) of a record's signals."""
+    """Return the standard deviations (s,) of a record's signals, in the order of the signals."""
     return np.array([noise[name] for name in record.model.names])

@@ -68,7 +68,7 @@ class Record:
 
 
 def _signal(name: str, values, count: int) -> np.ndarray:
-    """Return a measured signal as `count` finite numbers; `name` is for the error."""
+    """Return the values of a measured signal, checked to be `count` finite numbers, as an array (count,)."""
     try:
         signal = np.asarray(values, float)
     except (TypeError, ValueError):
@@ -82,7 +82,7 @@ def _signal(name: str, values, count: int) -> np.ndarray:
 
 
 def _deviations(given, signals: Mapping) -> dict[str, float] | None:
-    """Return the deviation of each signal by name, or None if none are given."""
+    """Return the standard deviation of each signal by name, from one number for all or a mapping; None if not given."""
     if given is None:
         return None
     deviations = dict(given) if isinstance(given, Mapping) else dict.fromkeys(signals, given)

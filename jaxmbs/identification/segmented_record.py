@@ -22,8 +22,8 @@ from jaxmbs.search import Residuals, gauss_newton
 
 # Number of Gauss–Newton steps that fit the initial state of a segment to its signals, for the reference states.
 TRACKING_STEPS = 12
-# Weight that holds the initial state of a segment, while it is fitted, to the end of the segment before; in units of
-# the signals' deviations.
+# Weight that holds the initial state of a segment, while it is fitted, to the end of the one before: a difference of 1
+# in local coordinates counts like an error of this many standard deviations in a signal.
 TRACKING_WEIGHT = 1e-2
 # Singular values of Φ_q below this fraction of its largest entry count as zero: their directions are free.
 RANK_TOLERANCE = 1e-8
@@ -39,6 +39,7 @@ class SegmentedRecord:
         layout: of the mechanism.
 
     Attributes:
+        length: number of sampling steps in a segment.
         samples: for each segment the rows of the record that belong to it; a segment's first sample, except that of the
             first segment, belongs to the segment before.
         references: reference states of all segments except the first, with axes (S, count − 1, …); None in one piece.
@@ -79,10 +80,6 @@ class SegmentedRecord:
         v = None if model.velocities is not None else record.velocities
         return record.times[0], q, v
 
-    def _start_times(self) -> np.ndarray:
-        """Return the initial times (count − 1,) of later segments."""
-        return self.record.times[np.arange(1, self.count) * self.length]
-
     def find_references(self, x: np.ndarray, deviation: np.ndarray) -> None:
         """Set the reference states for parameters x (S, n): the end of the segment before, fitted to the signals."""
         if self.count == 1:
@@ -113,7 +110,10 @@ class SegmentedRecord:
         self.sizes = np.repeat(largest, self.freedom)
 
     def _reference_state(self, x, state: tuple, k: int) -> ReferenceState:
-        """Return states (S, …) at the start of segment k with bases of their free directions."""
+        """Return the states (q, v) of S starts at the start of segment k, with bases of their free directions.
+
+        The first call sets `freedom`.
+        """
         t = self.record.times[min(k * self.length, len(self.record.times) - 1)]
         q, v = state
         phi_q = np.asarray(constraint_jacobian_function(self.model)(x, q, t))
@@ -143,18 +143,24 @@ class SegmentedRecord:
         self.references = _stack(references)
 
     def keep_starts(self, rows: np.ndarray) -> None:
-        """Drop all starts except these."""
+        """Drop the reference states of all starts except those with the indices `rows`."""
         if self.references is not None:
             self.references = jax.tree.map(lambda y: y[rows], self.references)
 
     def _simulate_later(self, x, coordinates, numbers, reference, next_reference):
-        """Simulate later segments with these numbers (B,); return them and their derivatives by (x, coordinates)."""
+        """Return later segments with these numbers (B,), and their derivatives by (x, coordinates).
+
+        They start from local coordinates (B, 2f) about the reference states. x (B, n) are the parameters.
+        """
         z = np.concatenate([x, coordinates], axis=1)
-        t_start = self._start_times()[numbers - 1]
+        t_start = self.record.times[numbers * self.length]
         return later_segment_function(self.model)(z, t_start, reference, next_reference)
 
     def _is_finite(self, segment: SimulatedSegment, jacobian, numbers) -> np.ndarray:
-        """Return a mask (B,) of the segments that are finite at all their samples; `failure` keeps the first reason."""
+        """Return a mask (B,) of the segments, with these numbers, that are finite at all their samples.
+
+        The first reason for which one is not is kept in `failure`.
+        """
         status, signals, by = np.asarray(segment.status), np.asarray(segment.signals), np.asarray(jacobian[0])
         is_finite = np.ones(len(status), bool)
         for b, k in enumerate(numbers):
@@ -170,7 +176,10 @@ class SegmentedRecord:
         return is_finite
 
     def _signal_residuals(self, signals, by, numbers, deviation):
-        """Return the residuals (B, N) of signals (B, T, s) in deviations, and their derivatives; zero without a sample."""
+        """Return the residuals (B, T s) of signals (B, T, s) in standard deviations, and their derivatives.
+
+        `by` are the derivatives of the signals. Residuals at times without a sample are zero.
+        """
         signals, by = np.asarray(signals), np.asarray(by)
         measured, weight = np.zeros_like(signals), np.zeros(signals.shape[:2])
         for b, k in enumerate(numbers):

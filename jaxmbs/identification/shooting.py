@@ -25,7 +25,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Number of Newton steps that close the constraints at the start of a later segment.
 CLOSING_STEPS = 8
-# Added to the diagonal of the normal matrix of `CLOSING_STEPS`, relative to its trace, because constraints may be
+# Added to the diagonal of the normal matrix of a closing step, relative to its trace, because constraints may be
 # redundant.
 DIAGONAL_SHIFT = 1e-14
 
@@ -35,7 +35,7 @@ class SegmentModel(NamedTuple):
 
     Attributes:
         build: parameters ↦ mechanism.
-        tree: structure of the parameters.
+        tree: structure of the pytree of parameters.
         shapes: shapes of their leaves.
         names: names of the signals.
         measure: (parameters, mechanism, motion) ↦ name ↦ values (T,); or None.
@@ -203,7 +203,10 @@ def _with_jacobian(one_segment: Callable, axes: tuple) -> Callable:
 
 
 def _simulate_segment(model: SegmentModel, x, t_start, q, v, reference, next_reference) -> SimulatedSegment:
-    """Simulate one segment from the state (q, v, t_start) with parameters x (n,)."""
+    """Return the segment simulated from the state (q, v, t_start) with parameters x (n,).
+
+    Local coordinates of its ends are about `reference` and `next_reference`, and empty for None.
+    """
     parameters, mech, motion = model.motion(x, t_start, q, v)
     signals = model.signals(parameters, mech, motion)
     ends = (motion.q[0], motion.v[0]), (motion.q[-1], motion.v[-1])

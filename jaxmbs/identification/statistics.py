@@ -20,7 +20,7 @@ MIN_SINGULAR_VALUE_SINGLE = 1e-4
 # covariance is computed.
 MIN_RELATIVE_SIZE = 1e-3
 # The deviation of a parameter is infinite if its component in an undetermined direction, a unit vector, exceeds this.
-MIN_COMPONENT = 1e-3
+MAX_KNOWN_COMPONENT = 1e-3
 # Largest number of lags in the Ljung–Box test for correlation in time along a signal.
 MAX_LAGS = 10
 # A signal is not tested if the standard deviation of its residuals is below this fraction of the noise: they are
@@ -77,7 +77,7 @@ class Estimate(NamedTuple):
         deviation = np.sqrt(np.diagonal(covariance))
         directions = np.zeros((int((~known).sum()), n))
         directions[:, free] = axes[~known]
-        deviation = np.where(np.abs(directions).max(axis=0, initial=0) > MIN_COMPONENT, np.inf, deviation)
+        deviation = np.where(np.abs(directions).max(axis=0, initial=0) > MAX_KNOWN_COMPONENT, np.inf, deviation)
         largest = np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1)
         return cls(covariance, deviation, directions / largest, int(known.sum()))
 
@@ -117,7 +117,10 @@ class Tests(NamedTuple):
 
 
 def residual_tests(residuals: Sequence[dict], noise: dict[str, float], size: float | None) -> Tests:
-    """Return tests of all records' residuals (T,) by signal, except those far below the noise; size: as of `Tests`."""
+    """Return tests of the residuals (T,) of each record, by signal; `noise` are the standard deviations by signal.
+
+    Signals whose residuals are far below the noise pass all tests. `size` is that of `Tests`.
+    """
     white: dict[str, float] = {}
     normal: dict[str, float] = {}
     for record in residuals:
@@ -131,7 +134,7 @@ def residual_tests(residuals: Sequence[dict], noise: dict[str, float], size: flo
     return Tests(size, corrected(white), corrected(normal))
 
 
-def quantile(confidence: float) -> float:
+def half_width(confidence: float) -> float:
     """Return half the width of the interval with this probability, in standard deviations of a normal distribution."""
     return float(ndtri(0.5 + confidence / 2))
 

@@ -12,24 +12,20 @@ from jaxmbs.numerics.arrays import as_real, real
 from jaxmbs.planar.element import ORIGIN, AbsoluteConstraint, as_tuple, square, without_points
 
 
-class PointX(MeasuredConstraint, AbsoluteConstraint):
-    """A measure: x^P of a point of a body, in the ground frame."""
+class PointCoordinate(MeasuredConstraint, AbsoluteConstraint):
+    """A measure: x^P or y^P of a point of a body, in the ground frame.
+
+    Attributes:
+        component: 0 for x, 1 for y.
+    """
 
     point: Array = real((2,))
+    component: ClassVar[int]
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
 
     def measure(self, i, j):
-        """Return x of the point of body j in the ground frame; i is the ground."""
-        return j.point(self.point)[0]
-
-
-class PointY(MeasuredConstraint, AbsoluteConstraint):
-    """A measure: y^P of a point of a body, in the ground frame."""
-
-    point: Array = real((2,))
-
-    def measure(self, i, j):
-        """Return y of the point of body j in the ground frame; i is the ground."""
-        return j.point(self.point)[1]
+        """Return x or y of the point of body j in the ground frame; i is the ground."""
+        return j.point(self.point)[self.component]
 
 
 class Angle(MeasuredConstraint, AbsoluteConstraint):
@@ -40,7 +36,17 @@ class Angle(MeasuredConstraint, AbsoluteConstraint):
         return j.phi
 
 
-class AbsoluteX(PointX):
+class KeptValue(MeasuredConstraint):
+    """A measured quantity keeps its `value`."""
+
+    value: Array = real(default=0.0)
+
+    def prescribed(self, t):
+        """Return the value that the quantity keeps."""
+        return self.value
+
+
+class AbsoluteX(KeptValue, PointCoordinate):
     """A point of a body keeps its x coordinate: Φ = x^P − C₁; Haug (3.2.3).
 
     Args:
@@ -54,15 +60,10 @@ class AbsoluteX(PointX):
         [2.5]
     """
 
-    value: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
-
-    def prescribed(self, t):
-        """Return C₁, the value that x keeps."""
-        return self.value
+    component: ClassVar[int] = 0
 
 
-class AbsoluteY(PointY):
+class AbsoluteY(KeptValue, PointCoordinate):
     """A point of a body keeps its y coordinate: Φ = y^P − C₂; Haug (3.2.4).
 
     Args:
@@ -76,15 +77,10 @@ class AbsoluteY(PointY):
         [2.5]
     """
 
-    value: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "value")
-
-    def prescribed(self, t):
-        """Return C₂, the value that y keeps."""
-        return self.value
+    component: ClassVar[int] = 1
 
 
-class AbsoluteAngle(Angle):
+class AbsoluteAngle(KeptValue, Angle):
     """A body keeps its angle: Φ = φ − C₃; Haug (3.2.6).
 
     Args:
@@ -98,16 +94,10 @@ class AbsoluteAngle(Angle):
         [0.75]
     """
 
-    value: Array = real()
-
     def __init__(self, body, *point_and_value, point=ORIGIN, value=None):
         self.body = body
         # A point without a value is stored as the value, so that `check` refuses it.
         (self.value,) = without_points((*point_and_value, point, *as_tuple(value))) or point_and_value[-1:] or (0.0,)
-
-    def prescribed(self, t):
-        """Return C₃, the angle that the body keeps."""
-        return self.value
 
 
 class AbsoluteDistance(MeasuredConstraint, AbsoluteConstraint):

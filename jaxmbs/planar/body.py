@@ -45,8 +45,8 @@ class Pose(NamedTuple):
         """Return r + A s: the point with body coordinates `s`, in the ground frame; Haug (2.4.8)."""
         return self.r + self.direction(s)
 
-    def direction(self, v: Float[Array, "2"] | tuple) -> Float[Array, "2"]:
-        """Return A v: the vector with body components `v`, in the ground frame."""
+    def direction(self, v: Float[Array, "2 *m"] | tuple) -> Float[Array, "2 *m"]:
+        """Return A v: the vector with body components `v`, or those in its columns, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
     def components(self, w: Float[Array, "2"]) -> Float[Array, "2"]:
@@ -69,12 +69,12 @@ class Pose(NamedTuple):
 
     @staticmethod
     def moment(arm: Float[Array, "2"], force: Float[Array, "2"]) -> Float[Array, ""]:
-        """Return arm × force, the moment of a force at the end of an arm."""
+        """Return arm × force, the moment of a force at the end of an arm about its beginning."""
         return perpendicular(arm) @ force
 
     @jax.jit
     def load(self, generalized: Float[Array, "3"], s) -> tuple[Float[Array, "2"], Float[Array, ""]]:
-        """Return the force, and its torque about the body's point s, of a generalized force, in the ground frame."""
+        """Return force, in the ground frame, and torque about the body's point s, of a generalized force."""
         force = generalized[:2]
         return force, generalized[2] - perpendicular(self.direction(s)) @ force
 
@@ -89,7 +89,7 @@ class Pose(NamedTuple):
 
     @property
     def spins(self) -> int:
-        """Number of components of an angular velocity in the plane, 1."""
+        """Number of components of an angular velocity, 1."""
         return 1
 
     @staticmethod
@@ -118,10 +118,6 @@ class Pose(NamedTuple):
         """Return the angle with `turned(angle)` parallel to another pose."""
         return other.phi - self.phi
 
-    def directions(self, v: Float[Array, "2 m"]) -> Float[Array, "2 m"]:
-        """Return A V: vectors with body components in the columns of V, in the ground frame."""
-        return self.a @ jnp.asarray(v)
-
     @staticmethod
     def spin_directions(axes: Float[Array, "1 m"]) -> Float[Array, "1 m"]:
         """Return angular velocities (s, m) in the ground frame, from those in the frame of the body."""
@@ -138,7 +134,7 @@ class Pose(NamedTuple):
         return perpendicular(arm)[:, None]
 
     def axis(self, axis_i=None) -> float:
-        """Return 1: the component of the unit vector across the plane."""
+        """Return 1, which stands for the axis of all rotations: torques in the plane are numbers."""
         return 1.0
 
     def angle_to(self, other: Pose, axis_i=None, axis_j=None) -> Float[Array, ""]:
@@ -177,6 +173,7 @@ class Body(AbstractBody):
     mass: Array = real()
     _inertia: Array | None = real(optional=True)
     _com: Array | None = real((2,), optional=True)
+    # True if the mass is a plain 0.
     weightless: bool = eqx.field(static=True)
 
     dimension: ClassVar[int] = 2
@@ -239,7 +236,7 @@ class Body(AbstractBody):
 
     @jax.jit
     def mass_matrix(self, pose: Pose) -> Float[Array, "3 3"]:
-        """Return M = [[m I, m b], [m bᵀ, J + m bᵀb]] with b = (A s_c)⊥; ½ vᵀM v is the kinetic energy."""
+        """Return M = [[m I, m b], [m bᵀ, J + m bᵀb]] with b = (A s)⊥ for the centre of mass s in the body frame."""
         mass, inertia = jnp.asarray(self.mass), jnp.asarray(self.inertia)
         if self._com is None:
             return jnp.diag(jnp.stack([mass, mass, inertia]))
@@ -251,14 +248,14 @@ class Body(AbstractBody):
 
     @jax.jit
     def velocity_force(self, pose: Pose, v: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Return (m φ̇² A s_c, 0), the centrifugal force: M v̇ = Q + velocity_force."""
+        """Return (m φ̇² A s, 0), the centrifugal force with the centre of mass s: M v̇ = Q + velocity_force."""
         if self._com is None:
             return jnp.zeros_like(v)
         return jnp.append(self.mass * v[2] ** 2 * pose.direction(self.com), 0)
 
     @jax.jit
     def kinetic_energy(self, pose: Pose, v: Float[Array, "3"]) -> Float[Array, ""]:
-        """Return ½ m ṙ_cᵀṙ_c + ½ J φ̇² with v = (ẋ, ẏ, φ̇) and ṙ_c = ṙ + φ̇ (A s_c)⊥."""
+        """Return ½ m ṙ_cᵀṙ_c + ½ J φ̇² with v = (ẋ, ẏ, φ̇) and the velocity ṙ_c of the centre of mass."""
         velocity = v[:2] if self._com is None else pose.velocity(self.com, v)
         return (self.mass * velocity @ velocity + self.inertia * v[2] ** 2) / 2
 

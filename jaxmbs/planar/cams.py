@@ -4,43 +4,51 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from jaxmbs.element import errors_of, require
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
-from jaxmbs.planar.element import ORIGIN, PlanarConstraint, check_axis, length, separation
+from jaxmbs.planar.body import Pose
+from jaxmbs.planar.element import ORIGIN, Points, length
 from jaxmbs.planar.outlines import AbstractOutline, smallest_curvature
 
-# A sum of curvatures above minus this value, in 1 / length, counts as convex: rounding spoils straight parts that much.
+# A curvature, or a sum of two, counts as not negative if it is above minus this value, in 1 / length, because of the
+# rounding errors of straight parts.
 CURVATURE_ROUNDING = 1e-6
 
 
-def check_outline(name: str, outline) -> None:
-    """Raise `ValueError` for an argument that is not an outline, or an outline that cannot be used."""
-    require(isinstance(outline, AbstractOutline), f"{name} must be an outline, got {outline!r}")
-    with errors_of(name):
-        outline.check()
+class Contact(Points):
+    """A contact of outlines. Its extra coordinates are the polar angles of the contact on each outline, in order."""
+
+    @property
+    def outlines(self) -> dict[str, AbstractOutline]:
+        """The outlines of the contact by the names of their fields, that of body i first."""
+        return {name: getattr(self, name) for name in ("outline_i", "outline_j") if hasattr(self, name)}
+
+    def within(self, *angles):
+        """Return True if all contact angles are within the `part` of their outlines; None if no outline has a part."""
+        inside = [outline.within(alpha) for outline, alpha in zip(self.outlines.values(), angles, strict=True)]
+        known = [x for x in inside if x is not None]
+        return jnp.all(jnp.stack(known)) if known else None
+
+    def check(self):
+        """Raise `ValueError` for wrong shapes, an axis without length, or an outline that cannot be used."""
+        super().check()
+        for name, outline in self.outlines.items():
+            require(isinstance(outline, AbstractOutline), f"{name} must be an outline, got {outline!r}")
+            with errors_of(name):
+                outline.check()
 
 
-def within_all(*places) -> Bool[Array, ""] | None:
-    """Return True if all angles are within the parts of their outlines; None if no outline has a part.
-
-    `places` are pairs of an outline and an angle.
-    """
-    found = [inside for outline, alpha in places if (inside := outline.within(alpha)) is not None]
-    return jnp.all(jnp.stack(found)) if found else None
-
-
-def outward(body, outline: AbstractOutline, alpha) -> Float[Array, "2"]:
-    """Return the outward unit normal of an outline on `body` at the polar angle α, in the ground frame."""
-    tangent = body.direction(outline.tangent(alpha))
+def outward_normal(pose: Pose, outline: AbstractOutline, alpha: Float[Array, ""]) -> Float[Array, "2"]:
+    """Return the outward unit normal of an outline on a body at the polar angle α, in the ground frame."""
+    tangent = pose.direction(outline.tangent(alpha))
     return -perpendicular(tangent) / length(tangent)
 
 
-class CamFollower(PlanarConstraint):
+class CamFollower(Contact):
     """Two outlines touch: Φ = (r_i + A_i (s_i + ρ_i u_i) − A_j (s_j + ρ_j u_j) − r_j, g_i⊥ᵀ g_j); Haug (3.4.20).
 
     Extra coordinates: alpha_i, alpha_j, the polar angles of the contact in the two body frames. u points to the
@@ -63,10 +71,6 @@ class CamFollower(PlanarConstraint):
         1.5
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     outline_i: AbstractOutline
     outline_j: AbstractOutline
     rows: ClassVar[int] = 3
@@ -82,20 +86,14 @@ class CamFollower(PlanarConstraint):
 
     def push(self, i, j, alpha_i, alpha_j):
         """Return the unit normal (2,), in the ground frame, along which outline i can push body j."""
-        normal_i, normal_j = outward(i, self.outline_i, alpha_i), outward(j, self.outline_j, alpha_j)
+        normal_i, normal_j = outward_normal(i, self.outline_i, alpha_i), outward_normal(j, self.outline_j, alpha_j)
         # If one outline is inside the other, the more curved one is the inner one, and pushes outwards.
         inner_i = self.outline_i.curvature(alpha_i) >= self.outline_j.curvature(alpha_j)
         return jnp.where((normal_i @ normal_j < 0) | inner_i, normal_i, -normal_j)
 
-    def within(self, alpha_i, alpha_j):
-        """Return True if both contact angles are within the `part` of their outlines; None if there are no parts."""
-        return within_all((self.outline_i, alpha_i), (self.outline_j, alpha_j))
-
     def check(self):
         """Raise `ValueError` for unusable outlines, or a hollow that is narrower than the other outline's curve."""
         super().check()
-        check_outline("outline_i", self.outline_i)
-        check_outline("outline_j", self.outline_j)
         total = smallest_curvature(self.outline_i) + smallest_curvature(self.outline_j)
         require(
             total > -CURVATURE_ROUNDING,
@@ -103,7 +101,7 @@ class CamFollower(PlanarConstraint):
         )
 
 
-class CamFlatFollower(PlanarConstraint):
+class CamFlatFollower(Contact):
     """An outline touches a straight face: Φ = ((r_i^P − r_j^Q)ᵀ u_j⊥, g_iᵀ u_j⊥); Haug (3.4.29).
 
     Extra coordinate: alpha_i, the polar angle of the contact in the frame of i.
@@ -123,10 +121,6 @@ class CamFlatFollower(PlanarConstraint):
         0.25
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     outline_i: AbstractOutline
     axis_j: Array = real((2,), default=(1.0, 0.0))
     rows: ClassVar[int] = 2
@@ -141,24 +135,18 @@ class CamFlatFollower(PlanarConstraint):
 
     def push(self, i, j, alpha_i):
         """Return the outward unit normal (2,) of the cam, in the ground frame, along which it can push body j."""
-        return outward(i, self.outline_i, alpha_i)
-
-    def within(self, alpha_i):
-        """Return True if the contact angle is within the `part` of the cam's outline; None if it has no part."""
-        return within_all((self.outline_i, alpha_i))
+        return outward_normal(i, self.outline_i, alpha_i)
 
     def check(self):
         """Raise `ValueError` for an axis without length, or an outline that is unusable or not convex."""
         super().check()
-        check_axis("axis_j", self.axis_j)
-        check_outline("outline_i", self.outline_i)
         require(
             smallest_curvature(self.outline_i) > -CURVATURE_ROUNDING,
             "outline_i is not convex: a flat face cannot touch its hollows",
         )
 
 
-class PointFollower(PlanarConstraint):
+class PointFollower(Contact):
     """A pin of body i runs in a slot of body j: Φ = r_i + A_i s_i − r_j − A_j (s_j + ρ_j u_j); Haug (3.4.31).
 
     Extra coordinate: alpha_j, the polar angle of the pin in the frame of j about the slot's centre.
@@ -177,10 +165,6 @@ class PointFollower(PlanarConstraint):
         [0.5  0.25]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     outline_j: AbstractOutline
     rows: ClassVar[int] = 2
     extra: ClassVar[tuple[str, ...]] = ("alpha_j",)
@@ -190,13 +174,4 @@ class PointFollower(PlanarConstraint):
 
     def residual(self, i, j, t, alpha_j):
         """Return Φ (2,): the vector from the point of the slot at alpha_j to the pin, in the ground frame."""
-        return -separation(i, j, self.point_i, self.point_j + self.outline_j.point(alpha_j))
-
-    def within(self, alpha_j):
-        """Return True if the pin is within the `part` of the slot; None if the slot has no part."""
-        return within_all((self.outline_j, alpha_j))
-
-    def check(self):
-        """Raise `ValueError` for wrong shapes, or a slot's outline that cannot be used."""
-        super().check()
-        check_outline("outline_j", self.outline_j)
+        return -(j.point(self.point_j + self.outline_j.point(alpha_j)) - i.point(self.point_i))

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+import equinox as eqx
 from jaxtyping import Array
 
 from jaxmbs.element import DrivenDistance, MeasuredConstraint
 from jaxmbs.motion import AbstractMotion, motion_field
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.absolute import Angle, PointX, PointY
+from jaxmbs.planar.absolute import Angle, PointCoordinate
 from jaxmbs.planar.element import (
     ORIGIN,
-    RelativeConstraint,
+    PlanarConstraint,
+    Points,
     angle_guide,
     as_tuple,
-    check_axis,
     is_vector,
     length,
-    separation,
     without_points,
 )
-from jaxmbs.planar.relative import AngleBetween, SeparationX, SeparationY, SquaredDistance, TwoPoints
+from jaxmbs.planar.relative import AngleBetween, Separation, SquaredDistance
 
 
 class Driver(MeasuredConstraint):
@@ -32,7 +34,7 @@ class Driver(MeasuredConstraint):
         return self.motion(t)
 
 
-class AbsoluteXDriver(Driver, PointX):
+class AbsoluteXDriver(Driver, PointCoordinate):
     """Drives the x coordinate of a point: Φ = x^P − C(t); Haug (3.5.1).
 
     Args:
@@ -47,8 +49,10 @@ class AbsoluteXDriver(Driver, PointX):
         [0.5]
     """
 
+    component: ClassVar[int] = 0
 
-class AbsoluteYDriver(Driver, PointY):
+
+class AbsoluteYDriver(Driver, PointCoordinate):
     """Drives the y coordinate of a point: Φ = y^P − C(t); Haug (3.5.2).
 
     Args:
@@ -62,6 +66,8 @@ class AbsoluteYDriver(Driver, PointY):
         >>> print(mbs.constraints(mech, {"a": (0, 2, 0)}, t=3.0))
         [0.5]
     """
+
+    component: ClassVar[int] = 1
 
 
 class AbsoluteAngleDriver(Driver, Angle):
@@ -88,7 +94,7 @@ class AbsoluteAngleDriver(Driver, Angle):
         return angle_guide(mobility, swapped, self.motion)
 
 
-class RelativeXDriver(Driver, SeparationX):
+class RelativeXDriver(Driver, Separation):
     """Drives the difference in x of two points: Φ = x_j^P − x_i^P − C(t); Haug (3.5.5).
 
     Args:
@@ -103,8 +109,10 @@ class RelativeXDriver(Driver, SeparationX):
         [0.5]
     """
 
+    component: ClassVar[int] = 0
 
-class RelativeYDriver(Driver, SeparationY):
+
+class RelativeYDriver(Driver, Separation):
     """Drives the difference in y of two points: Φ = y_j^P − y_i^P − C(t); Haug (3.5.6).
 
     Args:
@@ -118,6 +126,8 @@ class RelativeYDriver(Driver, SeparationY):
         >>> print(mbs.constraints(mech, {"a": (0, 1, 0), "b": (0, 3, 0)}, t=3.0))
         [0.5]
     """
+
+    component: ClassVar[int] = 1
 
 
 class RelativeAngleDriver(Driver, AngleBetween):
@@ -162,7 +172,7 @@ class DistanceDriver(DrivenDistance, SquaredDistance):
     motion: AbstractMotion = motion_field()
 
 
-class RevoluteDriver(Driver, RelativeConstraint):
+class RevoluteDriver(Driver, PlanarConstraint):
     """An actuator at a revolute joint: Φ = (φ_j + θ_j) − (φ_i + θ_i) − C(t); Haug (3.5.11).
 
     Args:
@@ -178,6 +188,8 @@ class RevoluteDriver(Driver, RelativeConstraint):
         [0.5]
     """
 
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
     angle_i: Array = real()
     angle_j: Array = real()
 
@@ -198,7 +210,7 @@ class RevoluteDriver(Driver, RelativeConstraint):
         return angle_guide(mobility, swapped, self.motion, self.angle_i - self.angle_j)
 
 
-class TranslationalDriver(TwoPoints):
+class TranslationalDriver(MeasuredConstraint, Points):
     """An actuator along a translational joint: Φ = v_iᵀ d_ij − ‖v_i‖ C(t); Haug (3.5.12).
 
     Args:
@@ -229,13 +241,8 @@ class TranslationalDriver(TwoPoints):
 
     def measure(self, i, j):
         """Return v_iᵀ d_ij, the directed distance of point_j from point_i along v_i, times ‖v_i‖."""
-        return i.direction(self.axis_i) @ separation(i, j, self.point_i, self.point_j)
+        return i.direction(self.axis_i) @ self.separation(i, j)
 
     def prescribed(self, t):
         """Return ‖v_i‖ C(t)."""
         return length(self.axis_i) * self.motion(t)
-
-    def check(self):
-        """Raise `ValueError` for wrong shapes, an unusable motion, or an axis without length."""
-        super().check()
-        check_axis("axis_i", self.axis_i)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractConstraint, MeasuredConstraint, require
+from jaxmbs.element import GROUND, AbstractConstraint, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.motion import AbstractMotion, Shifted
-from jaxmbs.numerics.arrays import is_concrete
+from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.planar.body import Pose
 from jaxmbs.planar.turning import Turn
 
@@ -34,8 +34,13 @@ class PlanarConstraint(AbstractConstraint):
         return Mobility(first, second, jnp.eye(2, dtype=first.dtype), Turn())
 
 
-def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offset=0.0):
-    """Return `AbstractConstraint.guide` for a driver that prescribes φ_j − φ_i = C(t) + offset."""
+def angle_guide(
+    mobility: Mobility, swapped: bool, motion: AbstractMotion, offset=0.0
+) -> tuple[int, AbstractMotion] | None:
+    """Return the index of a joint's angle and the motion prescribed for it by a driver φ_j − φ_i = C(t) + offset.
+
+    None if the joint, with this mobility, has no angle. `swapped` is True if the driver's body i is the joint's body j.
+    """
     if not isinstance(mobility.turning, Turn):
         return None
     neutral = 0.0 if mobility.neutral is None else mobility.neutral
@@ -45,31 +50,48 @@ def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offse
 
 
 class AbsoluteConstraint(PlanarConstraint):
-    """A constraint between the ground and one body; the ground takes the place of body i."""
+    """A constraint between the ground, as body i, and one `body`, as body j."""
 
     body: str = eqx.field(static=True)
 
     @property
     def i(self) -> str:
-        """Name of the ground, which takes the place of body i."""
+        """Name of the ground, which is body i."""
         return GROUND
 
     @property
     def j(self) -> str:
-        """Name of the constrained body."""
+        """Name of the constrained body, which is body j."""
         return self.body
 
 
-class RelativeConstraint(MeasuredConstraint, PlanarConstraint):
-    """A measure between two bodies."""
+class Points(PlanarConstraint):
+    """A constraint between a point of one body and a point of another, often with an axis through a point.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: the points in their body frames.
+    """
 
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
+    point_i: Array = real((2,))
+    point_j: Array = real((2,))
 
+    def separation(self, i: Pose, j: Pose) -> Float[Array, "2"]:
+        """Return d_ij = r_j^P − r_i^P, the vector from point_i to point_j, in the ground frame; Haug (3.3.9)."""
+        return j.point(self.point_j) - i.point(self.point_i)
 
-def separation(i: Pose, j: Pose, point_i, point_j) -> Float[Array, "2"]:
-    """Return d_ij = r_j^P − r_i^P: from point_i on body i to point_j on body j, in the ground frame; Haug (3.3.9)."""
-    return j.point(point_j) - i.point(point_i)
+    def check(self):
+        """Raise `ValueError` for wrong shapes, or for an `axis_i` or `axis_j` without length."""
+        super().check()
+        for name in ("axis_i", "axis_j"):
+            axis = getattr(self, name, None)
+            known = axis is not None and is_concrete(axis)
+            require(
+                not known or np.any(np.asarray(axis) != 0),
+                f"{name} has no length: the two points that define it coincide",
+            )
 
 
 def square(v: Array) -> Float[Array, ""]:
@@ -83,7 +105,7 @@ def as_tuple(value) -> tuple:
 
 
 def without_points(values) -> tuple:
-    """Return the values that are not vectors. Elements of angles accept points, like others, but do not use them."""
+    """Return the values that are no points: elements of angles accept points, like other elements, but ignore them."""
     return tuple(value for value in values if not is_vector(value))
 
 
@@ -92,12 +114,6 @@ def is_vector(value) -> bool:
     return isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) == 1
 
 
-def check_axis(name: str, axis) -> None:
-    """Raise `ValueError` for an axis of no length: the two points that would define it coincide."""
-    known = is_concrete(axis)
-    require(not known or np.any(np.asarray(axis) != 0), f"{name} has no length: the two points that define it coincide")
-
-
 def length(axis) -> Float[Array, ""]:
-    """Return the length of a vector that is known not to vanish: where it does, the derivative is infinite."""
+    """Return the length of a vector, which must not be zero: the derivative would be infinite."""
     return jnp.sqrt(square(jnp.asarray(axis)))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxmbs.element import MarkedConstraint, require
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
-from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation, square
+from jaxmbs.planar.element import Points, length, square
 
 # Pulleys (R_i and R_j of opposite signs) count as equal if |R_i + R_j| is at most this fraction of the centre distance.
 MAX_PULLEY_DIFFERENCE = 0.1
 
 
-class Gear(PlanarConstraint, MarkedConstraint):
+class Gear(Points, MarkedConstraint):
     """Pitch circles of two bodies roll on each other; Haug (3.4.2), (3.4.3).
 
         Φ = (x_j^P − x_i^P) sin θ − (y_j^P − y_i^P) cos θ,
@@ -47,10 +46,6 @@ class Gear(PlanarConstraint, MarkedConstraint):
         [1. 2.]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     radius_i: Array = real()
     radius_j: Array = real()
     angle_i: Array | None = real(optional=True, default=None)
@@ -60,7 +55,7 @@ class Gear(PlanarConstraint, MarkedConstraint):
     def residual(self, i, j, t):
         """Return Φ (1,): rolling of the pitch circles, or the belt of two pulleys of about equal size."""
         angle_i, angle_j = self.marks
-        d = separation(i, j, self.point_i, self.point_j)
+        d = self.separation(i, j)
         advance = self.radius_i * (i.phi + angle_i) + self.radius_j * (j.phi + angle_j - jnp.pi)
         total = self.radius_i + self.radius_j
         equal = total**2 <= (MAX_PULLEY_DIFFERENCE * MAX_PULLEY_DIFFERENCE) * square(d)
@@ -71,7 +66,7 @@ class Gear(PlanarConstraint, MarkedConstraint):
 
     def drawn_marks(self, i, j):
         """Return [θ_i, θ_j] of the points that touch in these poses, in the body frames; no extra coordinates."""
-        theta = bearing(separation(i, j, self.point_i, self.point_j))
+        theta = bearing(self.separation(i, j))
         return [theta - i.phi, theta + jnp.pi - j.phi], ()
 
     def check(self):
@@ -81,7 +76,7 @@ class Gear(PlanarConstraint, MarkedConstraint):
             require(not is_concrete(radius) or radius != 0, f"{name} must not be zero")
 
 
-class RackPinion(PlanarConstraint, MarkedConstraint):
+class RackPinion(Points, MarkedConstraint):
     """A pinion on body j rolls on a rack on body i; Haug (3.4.12), (3.4.13).
 
     Φ = ((r_j^P − r_i^Q)ᵀ v_i − v_i R_j α_j, (r_j^P − r_i^P)ᵀ v_i⊥ − v_i R_j), α_j = φ_i + θ_i − φ_j − θ_j + 3π/2.
@@ -103,10 +98,6 @@ class RackPinion(PlanarConstraint, MarkedConstraint):
          [0.  1.  0. ]]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     axis_i: Array = real((2,))
     radius_j: Array = real()
     angle_i: Array | None = real(optional=True, default=None)
@@ -116,7 +107,7 @@ class RackPinion(PlanarConstraint, MarkedConstraint):
     def residual(self, i, j, t):
         """Return Φ (2,), times ‖v_i‖: rolling along the rack, and the distance of the pinion's centre from it."""
         v, v_length = i.direction(self.axis_i), length(self.axis_i)
-        d = separation(i, j, self.point_i, self.point_j)
+        d = self.separation(i, j)
         angle_i, angle_j = self.marks
         alpha = i.phi + angle_i - j.phi - angle_j + 3 * jnp.pi / 2
         rolling = (d - v) @ v - v_length * self.radius_j * alpha
@@ -124,7 +115,7 @@ class RackPinion(PlanarConstraint, MarkedConstraint):
 
     def drawn_marks(self, i, j):
         """Return [θ_i, θ_j] with which the pinion meshes in these poses; no extra coordinates."""
-        v, d = i.direction(self.axis_i), separation(i, j, self.point_i, self.point_j)
+        v, d = i.direction(self.axis_i), self.separation(i, j)
         alpha = (d - v) @ v / (length(self.axis_i) * self.radius_j)
         angle_i = bearing(jnp.asarray(self.axis_i))
         return [angle_i, i.phi + angle_i - j.phi + 3 * jnp.pi / 2 - alpha], ()
@@ -132,5 +123,4 @@ class RackPinion(PlanarConstraint, MarkedConstraint):
     def check(self):
         """Raise `ValueError` for wrong shapes, an axis without length, or a radius of zero."""
         super().check()
-        check_axis("axis_i", self.axis_i)
         require(not is_concrete(self.radius_j) or self.radius_j != 0, "radius_j must not be zero")

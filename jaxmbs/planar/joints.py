@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -12,11 +11,11 @@ from jaxmbs.element import LENGTH_FIELDS, Shared
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
-from jaxmbs.planar.element import PlanarConstraint, check_axis, length, separation
+from jaxmbs.planar.element import Points, length
 from jaxmbs.planar.turning import HalfTurns, Turn
 
 
-class Revolute(PlanarConstraint):
+class Revolute(Points):
     """Pin joint that makes two points coincide: Φ = r_i + A_i s_i − r_j − A_j s_j; Haug (3.3.10).
 
     Args:
@@ -30,16 +29,9 @@ class Revolute(PlanarConstraint):
         [-0.5  -0.25]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     rows: ClassVar[int] = 2
-
-    @property
-    def freedom(self):
-        """1: body j turns on body i."""
-        return 1
+    # Body j turns on body i.
+    freedom: ClassVar[int] = 1
 
     @property
     def mobility(self):
@@ -53,10 +45,10 @@ class Revolute(PlanarConstraint):
 
     def residual(self, i, j, t):
         """Return Φ (2,): the vector from the pin on j to the pin on i, in the ground frame."""
-        return -separation(i, j, self.point_i, self.point_j)
+        return -self.separation(i, j)
 
 
-class Translational(PlanarConstraint):
+class Translational(Points):
     """Two bodies slide along a common line without turning on each other: Φ = (v_i⊥ᵀ d_ij, v_i⊥ᵀ v_j); Haug (3.3.13).
 
     d_ij is the vector from point_i to point_j, v_i⊥ is v_i turned by 90°.
@@ -74,23 +66,16 @@ class Translational(PlanarConstraint):
         [0.25 0.5 ]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     axis_i: Array = real((2,))
     axis_j: Array = real((2,))
     rows: ClassVar[int] = 2
+    # Body j slides on body i.
+    freedom: ClassVar[int] = 1
 
     def __init__(self, i, j, point_i, point_j, axis_i=(1.0, 0.0), axis_j=None):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
         self.axis_i = axis_i
         self.axis_j = axis_i if axis_j is None else axis_j
-
-    @property
-    def freedom(self):
-        """1: body j slides on body i."""
-        return 1
 
     @property
     def mobility(self):
@@ -110,17 +95,11 @@ class Translational(PlanarConstraint):
     def residual(self, i, j, t):
         """Return Φ (2,): v_i⊥ᵀ d_ij and v_i⊥ᵀ v_j."""
         normal = perpendicular(i.direction(self.axis_i))
-        d = separation(i, j, self.point_i, self.point_j)
+        d = self.separation(i, j)
         return jnp.stack([normal @ d, normal @ j.direction(self.axis_j)])
 
-    def check(self):
-        """Raise `ValueError` for wrong shapes, or an axis without length."""
-        super().check()
-        check_axis("axis_i", self.axis_i)
-        check_axis("axis_j", self.axis_j)
 
-
-class RevoluteTranslational(PlanarConstraint):
+class RevoluteTranslational(Points):
     """A pin of body j keeps its distance from a line of body i: Φ = v_i⊥ᵀ d_ij / ‖v_i‖ − C; Haug (3.3.17).
 
     Args:
@@ -137,24 +116,17 @@ class RevoluteTranslational(PlanarConstraint):
         [1.5]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
     axis_i: Array = real((2,))
     offset: Array = real()
     length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
     rows: ClassVar[int] = 1
+    # Body j slides and turns on body i.
+    freedom: ClassVar[int] = 2
 
     def __init__(self, i, j, point_i, point_j, axis_i=(1.0, 0.0), offset=0.0, *, distance=None):
         self.i, self.j, self.point_i, self.point_j = i, j, point_i, point_j
         self.axis_i = axis_i
         self.offset = offset if distance is None else distance
-
-    @property
-    def freedom(self):
-        """2: body j slides and turns on body i."""
-        return 2
 
     @property
     def mobility(self):
@@ -165,9 +137,4 @@ class RevoluteTranslational(PlanarConstraint):
     def residual(self, i, j, t):
         """Return Φ (1,): the directed distance of the pin from the line of body i, minus C."""
         normal = perpendicular(i.direction(self.axis_i)) / length(self.axis_i)
-        return (normal @ separation(i, j, self.point_i, self.point_j) - self.offset)[None]
-
-    def check(self):
-        """Raise `ValueError` for wrong shapes, or an axis without length."""
-        super().check()
-        check_axis("axis_i", self.axis_i)
+        return (normal @ self.separation(i, j) - self.offset)[None]

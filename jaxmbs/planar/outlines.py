@@ -25,7 +25,7 @@ CHECKED_ANGLES = 1440
 class AbstractOutline(eqx.Module):
     """A curve ρ(α), with α the angle from the body's x axis about the outline's centre, closed unless it has a `part`.
 
-    A subclass defines `radius`, and `span` if it has a part.
+    A subclass defines `radius`. It has a field `part`, two angles, if only the curve between them is meant to touch.
 
     Examples:
         >>> class Ellipse(planar.AbstractOutline):
@@ -39,8 +39,10 @@ class AbstractOutline(eqx.Module):
 
     @property
     def span(self) -> tuple[Array, Array] | None:
-        """First and last angle of the part that is meant to touch; None for the whole curve."""
-        return None
+        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
+        part = getattr(self, "part", None)
+        # `check` reports a part of a wrong shape.
+        return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
 
     @abc.abstractmethod
     def radius(self, alpha: Float[Array, ""]) -> Float[Array, ""]:
@@ -90,9 +92,9 @@ def smallest_curvature(outline: AbstractOutline) -> float:
 
 
 def _smallest_radius_and_curvature(outline: AbstractOutline) -> tuple[float, float, float]:
-    """Return the smallest radius, or one that is not finite, its angle, and the smallest curvature.
+    """Return the smallest radius, or one that is not finite, the angle at which it occurs, and the smallest curvature.
 
-    Radius and curvature are infinite for a traced outline.
+    For a traced outline they are (∞, NaN, ∞).
     """
     if all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
         values = _smallest_of_known(outline)
@@ -104,7 +106,7 @@ def _smallest_radius_and_curvature(outline: AbstractOutline) -> tuple[float, flo
 
 @eqx.filter_jit
 def _smallest_of_known(outline: AbstractOutline):
-    """Return smallest radius, its angle, and smallest curvature of an outline whose numbers are known."""
+    """Return `_smallest_radius_and_curvature` of a known outline, at `CHECKED_ANGLES` angles, as arrays."""
     start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
     # Half a step away from round angles, at which piecewise outlines often change their formula.
     angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)
@@ -116,11 +118,6 @@ def _smallest_of_known(outline: AbstractOutline):
 def _part() -> Any:
     """Return a dataclass field for the first and the last angle of a part, None unless given."""
     return eqx.field(converter=as_real, metadata={"shape": (2,), "optional": True}, default=None)
-
-
-def _ends(part) -> tuple[Array, Array] | None:
-    """Return first and last angle of a `part`; None for no part, or one of a wrong shape, which `check` reports."""
-    return None if part is None or np.shape(part) != (2,) else (jnp.asarray(part)[0], jnp.asarray(part)[1])
 
 
 class FunctionOutline(AbstractOutline):
@@ -145,11 +142,6 @@ class FunctionOutline(AbstractOutline):
     def __init__(self, rho, part=None):
         self.rho = as_pytree(rho) if callable(rho) else as_real(rho)
         self.part = part
-
-    @property
-    def span(self):
-        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
-        return _ends(self.part)
 
     def radius(self, alpha):
         """Return ρ(α); the user's function is called with α modulo 2π."""
@@ -179,11 +171,6 @@ class SplineOutline(AbstractOutline):
 
     radii: Array = row()
     part: Array | None = _part()
-
-    @property
-    def span(self):
-        """First and last angle of the `part` that is meant to touch, in radians; None for the whole curve."""
-        return _ends(self.part)
 
     def radius(self, alpha):
         """Return ρ(α) by the periodic spline through the radii."""

@@ -4,58 +4,59 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import equinox as eqx
 from jaxtyping import Array
 
-from jaxmbs.element import LENGTH_FIELDS, check_positive
+from jaxmbs.element import LENGTH_FIELDS, MeasuredConstraint, check_positive
 from jaxmbs.numerics.arrays import real
-from jaxmbs.planar.element import ORIGIN, RelativeConstraint, as_tuple, separation, square, without_points
+from jaxmbs.planar.element import ORIGIN, PlanarConstraint, Points, as_tuple, square, without_points
 
 
-class TwoPoints(RelativeConstraint):
-    """A quantity of two points, one on each body.
+class Separation(MeasuredConstraint, Points):
+    """A measure: x_j^P − x_i^P or y_j^P − y_i^P of two points, in the ground frame.
 
-    Args:
-        i, j: names of the bodies.
-        point_i, point_j: the points in their body frames.
+    Attributes:
+        component: 0 for x, 1 for y.
     """
 
-    point_i: Array = real((2,))
-    point_j: Array = real((2,))
-
-
-class SeparationX(TwoPoints):
-    """A measure: x_j^P − x_i^P, in the ground frame."""
+    component: ClassVar[int]
+    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
 
     def measure(self, i, j):
-        """Return x_j^P − x_i^P in the ground frame."""
-        return separation(i, j, self.point_i, self.point_j)[0]
+        """Return x or y of the vector from point_i to point_j in the ground frame."""
+        return self.separation(i, j)[self.component]
 
 
-class SeparationY(TwoPoints):
-    """A measure: y_j^P − y_i^P, in the ground frame."""
-
-    def measure(self, i, j):
-        """Return y_j^P − y_i^P in the ground frame."""
-        return separation(i, j, self.point_i, self.point_j)[1]
-
-
-class SquaredDistance(TwoPoints):
+class SquaredDistance(MeasuredConstraint, Points):
     """A measure: d_ijᵀ d_ij, the squared distance of two points."""
 
     def measure(self, i, j):
         """Return d_ijᵀ d_ij, the squared distance from point_i to point_j."""
-        return square(separation(i, j, self.point_i, self.point_j))
+        return square(self.separation(i, j))
 
 
-class AngleBetween(RelativeConstraint):
+class AngleBetween(MeasuredConstraint, PlanarConstraint):
     """A measure: φ_j − φ_i."""
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
 
     def measure(self, i, j):
         """Return φ_j − φ_i, with all turns."""
         return j.phi - i.phi
 
 
-class RelativeX(SeparationX):
+class KeptOffset(MeasuredConstraint):
+    """A measured quantity keeps the value `offset`."""
+
+    offset: Array = real(default=0.0)
+
+    def prescribed(self, t):
+        """Return the value that the quantity keeps."""
+        return self.offset
+
+
+class RelativeX(KeptOffset, Separation):
     """Two points keep their difference in x: Φ = x_j^P − x_i^P − C₁; Haug (3.3.1).
 
     Args:
@@ -72,15 +73,10 @@ class RelativeX(SeparationX):
 
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
-    offset: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
-
-    def prescribed(self, t):
-        """Return C₁, the difference that is kept."""
-        return self.offset
+    component: ClassVar[int] = 0
 
 
-class RelativeY(SeparationY):
+class RelativeY(KeptOffset, Separation):
     """Two points keep their difference in y: Φ = y_j^P − y_i^P − C₂; Haug (3.3.3).
 
     Args:
@@ -97,15 +93,10 @@ class RelativeY(SeparationY):
 
     point_i: Array = real((2,), default=ORIGIN)
     point_j: Array = real((2,), default=ORIGIN)
-    offset: Array = real(default=0.0)
-    length_fields: ClassVar[tuple[str, ...]] = (*LENGTH_FIELDS, "offset")
-
-    def prescribed(self, t):
-        """Return C₂, the difference that is kept."""
-        return self.offset
+    component: ClassVar[int] = 1
 
 
-class RelativeAngle(AngleBetween):
+class RelativeAngle(KeptOffset, AngleBetween):
     """Two bodies keep their relative angle: Φ = φ_j − φ_i − C₃; Haug (3.3.5).
 
     Args:
@@ -119,16 +110,10 @@ class RelativeAngle(AngleBetween):
         [0.25]
     """
 
-    offset: Array = real()
-
     def __init__(self, i, j, *points_and_offset, offset=None):
         self.i, self.j = i, j
         # Points without an offset are stored as the offset, so that `check` refuses them.
         (self.offset,) = without_points((*points_and_offset, *as_tuple(offset))) or points_and_offset[-1:] or (0.0,)
-
-    def prescribed(self, t):
-        """Return C₃, the relative angle that is kept."""
-        return self.offset
 
 
 class Distance(SquaredDistance):

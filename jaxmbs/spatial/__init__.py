@@ -1,12 +1,12 @@
 """Elements of spatial mechanisms: bodies, joints and drivers, with Euler parameters for their rotations."""
 
 from jaxmbs.spatial.body import Body as Body
-from jaxmbs.spatial.body import Frame as Frame
 from jaxmbs.spatial.body import Pose as Pose
 from jaxmbs.spatial.body import coordinates as coordinates
 from jaxmbs.spatial.drivers import DistanceDriver as DistanceDriver
 from jaxmbs.spatial.drivers import RevoluteDriver as RevoluteDriver
 from jaxmbs.spatial.drivers import TranslationalDriver as TranslationalDriver
+from jaxmbs.spatial.frame import Frame as Frame
 from jaxmbs.spatial.joints import Distance as Distance
 from jaxmbs.spatial.joints import Gear as Gear
 from jaxmbs.spatial.joints import Screw as Screw

@@ -12,16 +12,15 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import AbstractBody, check_mass, errors_of, require
+from jaxmbs.element import AbstractBody, check_mass, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import arrays, rotation
-from jaxmbs.numerics.arrays import Structured, as_real, check_fields, is_concrete, real, with_known_zeros
+from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real, with_known_zeros
 from jaxmbs.numerics.rotation import cross, skew
 from jaxmbs.numerics.space import Manifold
+from jaxmbs.spatial.frame import Frame, check_frame, check_frames
 from jaxmbs.spatial.turning import Angles, Ball, Rotations
 
-# Largest entry of AᵀA − I for which the columns of A count as orthonormal: axes typed with five digits pass.
-MAX_AXES_ERROR = 1e-4
 # Rounding of moments of inertia, relative to the largest: how far one may be negative or exceed the sum of the others.
 INERTIA_ROUNDING = 1e-6
 
@@ -51,8 +50,8 @@ class Pose(NamedTuple):
         """Return r + A s: the point with body coordinates `s`, in the ground frame."""
         return self.r + self.direction(s)
 
-    def direction(self, v: Float[Array, "3"] | tuple) -> Float[Array, "3"]:
-        """Return A v: the vector with body components `v`, in the ground frame."""
+    def direction(self, v: Float[Array, "3 *m"] | tuple) -> Float[Array, "3 *m"]:
+        """Return A v: the vector with body components `v`, or those in its columns, in the ground frame."""
         return self.a @ jnp.asarray(v)
 
     def components(self, w: Float[Array, "3"]) -> Float[Array, "3"]:
@@ -75,12 +74,12 @@ class Pose(NamedTuple):
 
     @staticmethod
     def moment(arm: Float[Array, "3"], force: Float[Array, "3"]) -> Float[Array, "3"]:
-        """Return arm × force, the moment of a force at the end of an arm."""
+        """Return arm × force, the moment of a force at the end of an arm about its beginning."""
         return cross(arm, force)
 
     @jax.jit
     def load(self, generalized: Float[Array, "6"], s) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Return the force, and the torque about the point `s`, of a generalized force, both in the ground frame."""
+        """Return force, and torque about the body's point s, of a generalized force, both in the ground frame."""
         force = generalized[:3]
         return force, self.direction(generalized[3:]) - cross(self.direction(s), force)
 
@@ -104,7 +103,7 @@ class Pose(NamedTuple):
 
     @property
     def spins(self) -> int:
-        """Number of components of an angular velocity in space, 3."""
+        """Number of components of an angular velocity, 3."""
         return 3
 
     def to_ground(self, x: Float[Array, "6"]) -> Float[Array, "6"]:
@@ -133,10 +132,6 @@ class Pose(NamedTuple):
     def rotation_to(self, other: Pose) -> Float[Array, "4"]:
         """Return the Euler parameters p with `turned(p)` parallel to another pose."""
         return self.relative(other)
-
-    def directions(self, v: Float[Array, "3 m"]) -> Float[Array, "3 m"]:
-        """Return A V: vectors with body components in the columns of V, in the ground frame."""
-        return self.a @ jnp.asarray(v)
 
     def spin_directions(self, axes: Float[Array, "3 m"]) -> Float[Array, "3 m"]:
         """Return angular velocities (3, m) in the ground frame, from those in the frame of the body."""
@@ -182,12 +177,12 @@ class Poses(Manifold):
 
     @staticmethod
     def retract(q, d):
-        """Return (r, p) moved by d: a displacement of r, and a rotation vector in the frame of the body."""
+        """Return (r, p) moved by d (6,): a displacement of r, then an Euler vector in the frame of the body."""
         return jnp.concatenate([q[:3] + d[:3], Rotations.retract(q[3:], d[3:])])
 
     @staticmethod
     def difference(q, other):
-        """Return d (6,) with q ⊕ d = other: the displacement of r, and the rotation vector of less than a half turn."""
+        """Return d (6,) with q ⊕ d = other: the displacement of r, then the Euler vector, at most a half turn."""
         return jnp.concatenate([other[:3] - q[:3], Rotations.difference(q[3:], other[3:])])
 
     @staticmethod
@@ -204,47 +199,6 @@ class Poses(Manifold):
     def normalised(q):
         """Return (r, p) with p of unit length."""
         return jnp.concatenate([q[:3], Rotations.normalised(q[3:])])
-
-
-class Frame(Structured):
-    """A frame fixed in a body, to place joints with.
-
-    Args:
-        origin: (3,), in the body frame.
-        axes: 3×3, columns are the axes of the frame in the body frame; those of the body unless given.
-
-    Examples:
-        >>> arm = spatial.Body(frames={"tip": spatial.Frame((0.5, 0, 0))})
-        >>> ball = spatial.Spherical("ground", "arm", (0, 0, 0), arm.frames["tip"])
-        >>> print(ball.point_j)
-        [0.5 0.  0. ]
-    """
-
-    origin: Array = real((3,), default=(0.0, 0.0, 0.0))
-    axes: Array = real((3, 3), default=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
-
-    def check(self) -> None:
-        """Raise `ValueError` for wrong shapes, or axes that are not a rotation."""
-        check_fields(self)
-        check_frame("axes", self.axes)
-
-
-def check_frame(name: str, axes) -> None:
-    """Raise `ValueError` for a known 3×3 matrix whose columns are not three right-handed orthonormal axes."""
-    if axes is not None and is_concrete(axes):
-        axes = np.asarray(axes, float)
-        require(
-            np.abs(axes.T @ axes - np.eye(3)).max() < MAX_AXES_ERROR and np.linalg.det(axes) > 0,
-            f"{name} must have three right-handed orthonormal axes as columns",
-        )
-
-
-def check_frames(frames: Mapping[str, Frame]) -> None:
-    """Raise `ValueError` for a value that is not a `Frame`, or a bad one, with its name."""
-    for name, frame in frames.items():
-        require(isinstance(frame, Frame), f"frame {name!r} must be a Frame, got {frame!r}")
-        with errors_of(f"frame {name!r}"):
-            frame.check()
 
 
 class Body(AbstractBody):
@@ -276,7 +230,9 @@ class Body(AbstractBody):
     _com: Array | None = real((3,), optional=True)
     inertia_frame: Array | None = real((3, 3), optional=True)
     frames: Mapping[str, Frame]
+    # True if a principal moment of inertia is zero.
     slender: bool = eqx.field(static=True)
+    # True if the mass is a plain 0.
     weightless: bool = eqx.field(static=True)
 
     dimension: ClassVar[int] = 3

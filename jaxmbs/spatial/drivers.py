@@ -12,8 +12,9 @@ from jaxmbs.element import DrivenDistance, require
 from jaxmbs.motion import AbstractMotion, Shifted, motion_field
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_scalar
-from jaxmbs.spatial.body import Body, Frame
+from jaxmbs.spatial.body import Body
 from jaxmbs.spatial.element import ORIGIN, Frames
+from jaxmbs.spatial.frame import Frame
 from jaxmbs.spatial.joints import SquaredDistance, angle_row
 from jaxmbs.spatial.turning import Turn
 

@@ -13,7 +13,8 @@ from jaxmbs.element import AbstractConstraint, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import as_given, is_concrete, real
-from jaxmbs.spatial.body import Frame, Pose, check_frame
+from jaxmbs.spatial.body import Pose
+from jaxmbs.spatial.frame import Frame, check_frame
 from jaxmbs.spatial.turning import Angles, Ball, Sign, free_turning
 
 # Default of points in the frames of spatial bodies.
@@ -57,8 +58,18 @@ class Points(SpatialConstraint):
     point_i: Array = real((3,), default=ORIGIN)
     point_j: Array = real((3,), default=ORIGIN)
 
+    def separation(self, i: Pose, j: Pose) -> Float[Array, "3"]:
+        """Return the vector from point_i to point_j in the ground frame."""
+        return j.point(self.point_j) - i.point(self.point_i)
 
-class Frames(SpatialConstraint):
+    def check(self):
+        """Raise `ValueError` for wrong shapes, or for an `axis_i` or `axis_j` without length."""
+        super().check()
+        for name in ("axis_i", "axis_j"):
+            check_axis(name, getattr(self, name, None))
+
+
+class Frames(Points):
     """A constraint between two joint frames, one on each body.
 
     Args:
@@ -72,10 +83,6 @@ class Frames(SpatialConstraint):
             `frame_j` as `frame_i` unless given.
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array = real((3,))
-    point_j: Array = real((3,))
     axis_i: Array | None = real((3,), optional=True)
     axis_j: Array | None = real((3,), optional=True)
     frame_i: Array | None = real((3, 3), optional=True)
@@ -120,12 +127,8 @@ class Frames(SpatialConstraint):
         """Return the columns of the axes of a frame with these Euler parameters; those of the body for None."""
         return jnp.eye(3, dtype=self.point_i.dtype) if parameters is None else rotation.matrix(parameters)
 
-    def separation(self, i: Pose, j: Pose) -> Float[Array, "3"]:
-        """Return the vector from point_i to point_j in the ground frame."""
-        return j.point(self.point_j) - i.point(self.point_i)
-
     def advance(self, i: Pose, j: Pose) -> Float[Array, ""]:
-        """Return the distance of point_j from point_i along the z axis of the joint frame on i."""
+        """Return the directed distance of point_j from point_i along the z axis of the joint frame on i."""
         return i.direction(self.axes_i[:, 2]) @ self.separation(i, j)
 
     def turn(self, i: Pose, j: Pose) -> Float[Array, "4"]:
@@ -164,7 +167,6 @@ class Frames(SpatialConstraint):
                 f"axis_{name} and frame_{name} exclude each other: the third column of frame_{name} is the axis already"
             )
             require(axis is None or frame is None, f"{both}; a Frame as point_{name} has frame_{name} in it")
-            check_axis(f"axis_{name}", axis)
             check_frame(f"frame_{name}", frame)
         mixed = self.axis_i is not None and self.frame_j is not None
         mixed = mixed or (self.frame_i is not None and self.axis_j is not None)

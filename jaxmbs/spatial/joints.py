@@ -6,14 +6,15 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from jaxmbs.element import MarkedConstraint, MeasuredConstraint, Shared, check_positive, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing
-from jaxmbs.spatial.element import ORIGIN, Frames, Points, check_axis, unit
+from jaxmbs.spatial.body import Pose
+from jaxmbs.spatial.element import ORIGIN, Frames, Points, unit
 from jaxmbs.spatial.pairs import orientation_rows, position_rows
 from jaxmbs.spatial.turning import TwoTurns
 
@@ -46,11 +47,8 @@ class Universal(Points):
     axis_i: Array = real((3,), default=X)
     axis_j: Array = real((3,), default=Y)
     rows: ClassVar[int] = 4
-
-    @property
-    def freedom(self):
-        """2: the bodies turn about both arms of the cross."""
-        return 2
+    # The bodies turn about both arms of the cross.
+    freedom: ClassVar[int] = 2
 
     @property
     def mobility(self):
@@ -71,13 +69,7 @@ class Universal(Points):
     def residual(self, i, j, t):
         """Return Φ (4,): the vector d_ij in the ground frame, and the cosine of the angle between the arms."""
         cosine = i.direction(unit(self.axis_i)) @ j.direction(unit(self.axis_j))
-        return jnp.append(j.point(self.point_j) - i.point(self.point_i), cosine)
-
-    def check(self):
-        """Raise `ValueError` for wrong shapes, or an arm without length."""
-        super().check()
-        check_axis("axis_i", self.axis_i)
-        check_axis("axis_j", self.axis_j)
+        return jnp.append(self.separation(i, j), cosine)
 
 
 class SquaredDistance(MeasuredConstraint, Points):
@@ -85,7 +77,7 @@ class SquaredDistance(MeasuredConstraint, Points):
 
     def measure(self, i, j):
         """Return d_ijᵀ d_ij, the squared distance from point_i to point_j."""
-        d = j.point(self.point_j) - i.point(self.point_i)
+        d = self.separation(i, j)
         return d @ d
 
 
@@ -126,13 +118,9 @@ class Screw(Frames):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
-            joint frame i turned by the shortest rotation that takes axis_i to axis_j. φ = 0 if the two frames coincide.
-            The x and y axes are those of a `Revolute`.
+        point_i, point_j: a point of the axis in each body frame, or a `Frame` of each body, as for `Revolute`.
+        axis_i, axis_j, frame_i, frame_j: the axis and the zero of φ, as for `Revolute`.
         pitch: advance in a turn, positive for a right-handed screw.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
-            axis third; `frame_j` as `frame_i` unless given.
 
     Examples:
         >>> nut = spatial.Screw("ground", "nut", axis_i=(0, 0, 1), pitch=0.006)
@@ -144,17 +132,14 @@ class Screw(Frames):
 
     pitch: Array = real()
     rows: ClassVar[int] = 5
+    # Turn and advance are in proportion.
+    freedom: ClassVar[int] = 1
 
     def __init__(
         self, i, j, point_i=ORIGIN, point_j=ORIGIN, axis_i=None, axis_j=None, pitch=None, *, frame_i=None, frame_j=None
     ):
         super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
         self.pitch = pitch
-
-    @property
-    def freedom(self):
-        """1: turn and advance are in proportion."""
-        return 1
 
     @property
     def mobility(self):
@@ -179,11 +164,8 @@ class Screw(Frames):
         require(not is_concrete(self.pitch) or self.pitch != 0, "pitch must not be zero: that is a Revolute")
 
 
-def angle_row(p, angle):
-    """Return 2 sin((φ − angle) / 2) for a turn by φ about z with Euler parameters p or −p.
-
-    Its derivative by φ is 1 at zero.
-    """
+def angle_row(p: Float[Array, "4"], angle: Float[Array, ""]) -> Float[Array, ""]:
+    """Return 2 sin((φ − angle) / 2) for the rotation by φ about z with Euler parameters p: about φ − angle if small."""
     c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
     sign = jnp.where(p[0] * c + p[3] * s < 0, -1, 1)
     return 2 * sign * (p[3] * c - p[0] * s)
@@ -201,17 +183,12 @@ class Gear(Frames, MarkedConstraint):
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the gears in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: axes of the gears in the body frames, z unless given; `axis_j` as `axis_i` unless given.
-            External gears with parallel axes have them in the same sense. Those of bevel gears both point away from the
-            apex, or both towards it. The x axis of joint frame i is that of body i, turned by the shortest rotation
-            that takes its z axis to axis_i; joint frame j is joint frame i turned by the shortest rotation that takes
-            axis_i to axis_j.
+        axis_i, axis_j, frame_i, frame_j: axes of the gears, as for `Revolute`. External gears with parallel axes have
+            them in the same sense. Those of bevel gears both point away from the apex, or both towards it.
         radius_i, radius_j: pitch radii, or numbers of teeth. An internal gear has a negative radius.
         angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames. If
             neither is given, the gears mesh as they are drawn: the marks are those that touch in the guess, of whose
             alpha_i and alpha_j only the full turns count; see `mbs.with_marks`. If one is given, the other is zero.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
-            axis third; `frame_j` as `frame_i` unless given.
 
     Examples:
         >>> mesh = spatial.Gear("a", "b", axis_i=(0, 0, 1), radius_i=1.0, radius_j=2.0)
@@ -249,17 +226,19 @@ class Gear(Frames, MarkedConstraint):
 
     def residual(self, i, j, t, alpha_i, alpha_j):
         """Return Φ (3,): the equations of alpha_i and alpha_j, and R_i (α_i − θ_i) + R_j (α_j − θ_j)."""
-        d = self.separation(i, j)
         angle_i, angle_j = self.marks
         rolling = self.radius_i * (alpha_i - angle_i) + self.radius_j * (alpha_j - angle_j)
-        on_i = self.axes_i.T @ i.components(d)
-        on_j = self.axes_j.T @ j.components(-d)
+        on_i, on_j = self._lines_of_centres(i, j)
         return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), rolling])
+
+    def _lines_of_centres(self, i: Pose, j: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Return the vectors from each gear's centre to the other's, each in the gear's own joint frame."""
+        d = self.separation(i, j)
+        return self.axes_i.T @ i.components(d), self.axes_j.T @ j.components(-d)
 
     def drawn_marks(self, i, j, alpha_i, alpha_j):
         """Return [θ_i, θ_j] with which the gears mesh in these poses, and (α_i, α_j), nearest to those given."""
-        d = self.separation(i, j)
-        on_i, on_j = self.axes_i.T @ i.components(d), self.axes_j.T @ j.components(-d)
+        on_i, on_j = self._lines_of_centres(i, j)
         angles = [_nearest_turn(bearing(on_i[:2]), alpha_i), _nearest_turn(bearing(on_j[:2]), alpha_j)]
         return angles, tuple(angles)
 
@@ -273,10 +252,10 @@ class Gear(Frames, MarkedConstraint):
 
 
 def _nearest_turn(angle, other):
-    """Return an angle plus the number of full turns that brings it nearest to another one."""
+    """Return an angle plus the full turns that bring it nearest to another angle."""
     return angle + 2 * jnp.pi * jnp.round((other - angle) / (2 * jnp.pi))
 
 
 def _across(d, angle):
-    """Return the component of d across the direction in its xy plane that is at this angle from x."""
+    """Return the component of d across the direction at this angle from x in the xy plane: 0 if d points along it."""
     return d[1] * jnp.cos(angle) - d[0] * jnp.sin(angle)

@@ -122,11 +122,8 @@ class Prismatic(LowerPair):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint
-            frame j is joint frame i turned by the shortest rotation that takes axis_i to axis_j.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
-            axis third; `frame_j` as `frame_i` unless given.
+        point_i, point_j: a point of the axis in each body frame, or a `Frame` of each body, as for `Revolute`.
+        axis_i, axis_j, frame_i, frame_j: the axis along which the bodies slide, as for `Revolute`.
 
     Examples:
         >>> guide = spatial.Prismatic("ground", "slider", axis_i=(0, 0, 1))
@@ -146,12 +143,8 @@ class Cylindrical(LowerPair):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: a point of the axis in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: the axis in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint frame j is
-            joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is zero where the
-            two frames coincide.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
-            axis third; `frame_j` as `frame_i` unless given.
+        point_i, point_j: a point of the axis in each body frame, or a `Frame` of each body, as for `Revolute`.
+        axis_i, axis_j, frame_i, frame_j: the axis and the zero of the joint angle, as for `Revolute`.
 
     Examples:
         >>> guide = spatial.Cylindrical("ground", "rod", axis_i=(0, 0, 1))
@@ -173,11 +166,8 @@ class Spherical(LowerPair):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: centre of the ball in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: z axes of the joint frames in the body frames, z unless given; `axis_j` as `axis_i` unless
-            given.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
-            `frame_j` as `frame_i` unless given.
+        point_i, point_j: centre of the ball in each body frame, or a `Frame` of each body, as for `Revolute`.
+        axis_i, axis_j, frame_i, frame_j: the joint frames, as for `Revolute`.
 
     Examples:
         >>> ball = spatial.Spherical("ground", "arm", (0, 0, 0), (-1, 0, 0))
@@ -197,12 +187,8 @@ class Planar(LowerPair):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: a point of the plane in each body frame; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: normal of the plane in the body frames, z unless given; `axis_j` as `axis_i` unless given. Joint
-            frame j is joint frame i turned by the shortest rotation that takes axis_i to axis_j. The joint angle is
-            zero where the two frames coincide.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
-            normal third; `frame_j` as `frame_i` unless given.
+        point_i, point_j: a point of the plane in each body frame, or a `Frame` of each body, as for `Revolute`.
+        axis_i, axis_j, frame_i, frame_j: the normal of the plane and the zero of the joint angle, as for `Revolute`.
 
     Examples:
         >>> mech = mbs.Mechanism({"puck": spatial.Body()}, {"table": spatial.Planar("ground", "puck")})
@@ -220,11 +206,8 @@ class Rigid(LowerPair):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: z axes of the joint frames in the body frames, z unless given; `axis_j` as `axis_i` unless
-            given. Joint frame j is joint frame i turned by the shortest rotation that takes axis_i to axis_j.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames;
-            `frame_j` as `frame_i` unless given.
+        point_i, point_j: origins of the joint frames in the body frames, or a `Frame` of each body, as for `Revolute`.
+        axis_i, axis_j, frame_i, frame_j: the joint frames, as for `Revolute`.
 
     Examples:
         >>> mech = mbs.Mechanism({"base": spatial.Body()}, {"weld": spatial.Rigid("ground", "base", (1, 0, 0))})
@@ -278,10 +261,8 @@ class ConstantVelocity(LowerPair):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: centre of the joint in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j: the shafts in the body frames, z unless given; `axis_j` as `axis_i` unless given.
-        frame_i, frame_j: in place of the axes: 3×3, columns are the axes of the joint frames in the body frames, the
-            shaft third; `frame_j` as `frame_i` unless given.
+        point_i, point_j: centre of the joint in each body frame, or a `Frame` of each body, as for `Revolute`.
+        axis_i, axis_j, frame_i, frame_j: the shafts, as for `Revolute`.
 
     Examples:
         >>> joint = spatial.ConstantVelocity("ground", "shaft")

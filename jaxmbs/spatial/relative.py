@@ -13,7 +13,7 @@ from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics import rotation
 from jaxmbs.spatial.element import ORIGIN
 from jaxmbs.spatial.pairs import ALL, FREE, orientation_rows
-from jaxmbs.spatial.total import SixComponents, value, with_motions
+from jaxmbs.spatial.total import SixComponents, held_value, with_motions
 from jaxmbs.spatial.turning import Angles, Ball, Turn, TwoTurns
 
 
@@ -49,13 +49,11 @@ class RelativeJoint(SixComponents):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: origins of the joint frames in the body frames; or `Frame`s of the bodies, origin and axes.
+        point_i, point_j: origins of the joint frames in the body frames, or a `Frame` of each body, as for `Revolute`.
         position: for each component "free", "fixed" (at zero) or a motion: position of point_j in the joint frame
             on i, from point_i.
         orientation: likewise for the angles θ₁, θ₂, θ₃, in radians.
-        axis_i, axis_j: only the z axes of the joint frames, in place of the frames; see `Revolute`.
-        frame_i, frame_j: 3×3, columns are the axes of the joint frames in the body frames; `frame_j` as `frame_i`
-            unless given.
+        axis_i, axis_j, frame_i, frame_j: the joint frames, as for `Revolute`.
         translations, angles: deprecated names of position and orientation.
 
     Examples:
@@ -118,7 +116,7 @@ class RelativeJoint(SixComponents):
         # The remaining rotation is R₂R₃, R₁R₂R₃ or R₁R₂.
         (k,), a = held, rotation.matrix(p)
         if k == 1:
-            return [a[0, 2] - jnp.sin(value(self.orientation[1], t))]
+            return [a[0, 2] - jnp.sin(held_value(self.orientation[1], t))]
         return [-a[1, 2] if k == 0 else -a[0, 1]]
 
     def _any_driven(self, angles) -> bool:

@@ -10,7 +10,9 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import require
 from jaxmbs.numerics.arrays import check_fields, is_concrete, is_plain_zero, real
-from jaxmbs.spatial.body import Body, check_frames
+from jaxmbs.spatial.body import Body
+from jaxmbs.spatial.element import check_axis
+from jaxmbs.spatial.frame import check_frames
 
 
 class Rotor(Body):
@@ -59,5 +61,5 @@ class Rotor(Body):
         require(kind == "f" and np.ndim(inertia) == 0, f"inertia must be a number, got {inertia!r}")
         require(not is_concrete(inertia) or 0 < inertia < np.inf, f"inertia must be positive, got {inertia}")
         require(not is_concrete(self.mass) or self.mass >= 0, f"mass must not be negative, got {self.mass}")
-        require(not is_concrete(self.axis) or np.any(np.asarray(self.axis) != 0), "axis has no length")
+        check_axis("axis", self.axis)
         check_frames(self.frames)

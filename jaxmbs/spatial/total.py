@@ -26,16 +26,13 @@ class SixComponents(Frames):
     Attributes:
         position: motions of the components; None for components that are free or fixed.
         orientation: the same for the orientation.
-        held: (6,), True for components that are fixed or prescribed.
-        lengths: numbers of components that were given for position and orientation, for `check`.
-        wrong: texts about components with an invalid value, for `check`.
+        words: for position and orientation, "free" or "fixed" for each component, "fixed" also for prescribed ones; any
+            other word as given, for `check`.
     """
 
     position: tuple[AbstractMotion | None, ...]
     orientation: tuple[AbstractMotion | None, ...]
-    held: tuple[bool, ...] = eqx.field(static=True)
-    lengths: tuple[int, ...] = eqx.field(static=True)
-    wrong: tuple[str, ...] = eqx.field(static=True)
+    words: tuple[tuple[str | None, ...], ...] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -52,30 +49,21 @@ class SixComponents(Frames):
         frame_j=None,
     ):
         super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
-        given = {"position": tuple(position), "orientation": tuple(orientation)}
+        given = tuple(position), tuple(orientation)
         is_word = lambda x: x is None or isinstance(x, str)
-        self.lengths = tuple(len(xs) for xs in given.values())
-        self.held = tuple(not (is_word(x) and x == FREE) for xs in given.values() for x in xs)
-        self.wrong = tuple(
-            f"{str(x)!r} as {name}[{k}]"
-            for name, xs in given.items()
-            for k, x in enumerate(xs)
-            if is_word(x) and x not in (FREE, FIXED)
-        )
-        self.position, self.orientation = (
-            tuple(None if is_word(x) else as_motion(x) for x in xs) for xs in given.values()
-        )
+        self.words = tuple(tuple(x if is_word(x) else FIXED for x in xs) for xs in given)
+        self.position, self.orientation = (tuple(None if is_word(x) else as_motion(x) for x in xs) for xs in given)
 
     def arguments(self) -> dict[str, tuple]:
         """Return the arguments `position` and `orientation`: "free", "fixed" or a motion for each component."""
-        held = iter(self.held)
-        return {
-            name: tuple(
-                motion if motion is not None else FIXED if fixed else FREE
-                for motion, fixed in zip(getattr(self, name), held, strict=False)
-            )
-            for name in ("position", "orientation")
-        }
+        choose = lambda words, motions: tuple(w if m is None else m for w, m in zip(words, motions, strict=True))
+        position, orientation = self.words
+        return {"position": choose(position, self.position), "orientation": choose(orientation, self.orientation)}
+
+    @property
+    def held(self) -> tuple[bool, ...]:
+        """True for each of the six components that is fixed or prescribed."""
+        return tuple(word != FREE for words in self.words for word in words)
 
     @property
     def given_frames(self):
@@ -108,21 +96,22 @@ class SixComponents(Frames):
         rows = []
         if any(self.held[:3]):
             x = self.axes_i.T @ i.components(self.separation(i, j))
-            rows += [x[k] - value(self.position[k], t) for k in ALL if self.held[k]]
+            rows += [x[k] - held_value(self.position[k], t) for k in ALL if self.held[k]]
         if any(self.held[3:]):
             rows += self.turn_rows(self.turn(i, j), t)
         return jnp.stack(rows) if rows else jnp.zeros(0, i.r.dtype)
 
     @abc.abstractmethod
     def turn_rows(self, p: Float[Array, "4"], t) -> list:
-        """Return the rows of Φ for the held components of the orientation with Euler parameters p."""
+        """Return the rows of Φ of the held orientations from the Euler parameters p of frame j relative to i."""
 
     def check(self):
         """Raise `ValueError` unless there are three components each of position and orientation, with valid values."""
-        for name, count in zip(("position", "orientation"), self.lengths, strict=True):
-            require(count == 3, f"{name} must have three components, got {count}")
-        wrong = self.wrong
-        require(not wrong, f"a component is {FREE!r}, {FIXED!r} or a motion, got {wrong[0]}" if wrong else "")
+        for name, words in zip(("position", "orientation"), self.words, strict=True):
+            require(len(words) == 3, f"{name} must have three components, got {len(words)}")
+            for k, word in enumerate(words):
+                got = f"got {str(word)!r} as {name}[{k}]"
+                require(word in (FREE, FIXED), f"a component is {FREE!r}, {FIXED!r} or a motion, {got}")
         super().check()
 
 
@@ -140,15 +129,12 @@ class TotalJoint(SixComponents):
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: origins of the joint frames in the body frames; or a `Frame` of each body, which has origin
-            and axes.
+        point_i, point_j: origins of the joint frames in the body frames, or a `Frame` of each body, as for `Revolute`.
         position: of point_j from point_i, in the joint frame on i: for each component "free", "fixed" (at zero) or a
             motion.
         orientation: likewise for the Euler vector θ₀ of the frame on j relative to the frame on i. A free component is
             zero in θ₀.
-        axis_i, axis_j: instead of the frames, only the z axes of the joint frames; see `Revolute`.
-        frame_i, frame_j: 3×3 matrices, whose columns are the axes of the joint frames in the body frames; `frame_j` as
-            `frame_i` unless given.
+        axis_i, axis_j, frame_i, frame_j: the joint frames, as for `Revolute`.
 
     Examples:
         >>> lift = spatial.TotalJoint("ground", "a", position=("fixed", "free", mbs.motion.Ramp(2.0)))
@@ -184,22 +170,22 @@ class TotalJoint(SixComponents):
     def turn_rows(self, p, t):
         """Return 2 e_k for the held components of the orientation, with e those of R R₀ᵀ and p those of R."""
         held = tuple(k for k in ALL if self.held[3 + k])
-        return orientation_rows(held, self._error(p, t))
+        return orientation_rows(held, self._relative_to_prescribed(p, t))
 
-    def _error(self, p, t) -> Float[Array, "4"]:
-        """Return Euler parameters of R R₀ᵀ from those of R, p, and the prescribed rotation R₀ at the time t."""
+    def _relative_to_prescribed(self, p, t) -> Float[Array, "4"]:
+        """Return Euler parameters of R R₀ᵀ: p are those of R, and R₀ is the prescribed rotation at the time t."""
         driven = self.driven_turns
         if not driven:
             return p
         if len(driven) == 1:
             prescribed = rotation.about(driven[0], self.orientation[driven[0]](t))
         else:
-            prescribed = rotation.exp(jnp.stack([value(motion, t) for motion in self.orientation]))
+            prescribed = rotation.exp(jnp.stack([held_value(motion, t) for motion in self.orientation]))
         return rotation.product(p, rotation.inverse(prescribed))
 
 
-def value(motion: AbstractMotion | None, t) -> Float[Array, ""]:
-    """Return the value of a held component: zero for a fixed one, with None for its motion."""
+def held_value(motion: AbstractMotion | None, t: Float[Array, ""]) -> Float[Array, ""]:
+    """Return the value of a held component at the time t: that of its motion, or 0 if it is fixed and has no motion."""
     return jnp.zeros_like(t) if motion is None else motion(t)
 
 

@@ -29,24 +29,13 @@ class Rotations(Manifold):
         """Return ṗ = ½ p ∘ (0, ω) for the angular velocity ω in the frame that turns."""
         return rotation.rate(q, v)
 
-    @staticmethod
-    def retract(q, d):
-        """Return the Euler parameters q turned by the rotation vector d in the frame that turns."""
-        return rotation.turned(q, d)
-
-    @staticmethod
-    def chart_rate(d, v):
-        """Return ḋ if q ⊕ d turns with the angular velocity v in the frame that turns."""
-        return rotation.chart_rate(d, v)
-
-    @staticmethod
-    def normalised(q):
-        """Return Euler parameters with unit length."""
-        return rotation.normalised(q)
+    retract = staticmethod(rotation.turned)
+    chart_rate = staticmethod(rotation.chart_rate)
+    normalised = staticmethod(rotation.normalised)
 
     @staticmethod
     def difference(q, other):
-        """Return the rotation vector (3,) from q to other, of less than a half turn."""
+        """Return the Euler vector (3,), in the frame that turns, from q to other: at most a half turn."""
         return rotation.log(rotation.product(rotation.inverse(q), other))
 
     @staticmethod
@@ -61,6 +50,12 @@ class SpatialTurning(AbstractTurning):
     def of_either_sign(self):
         """Return this rotation with the sign of its Euler parameters as a further constant coordinate."""
         return Signed(self)
+
+    def _with_sign(self, angles, p, index: int = 0):
+        """Return angles that give p, from some that give p or −p: number `index` may get a full turn more."""
+        opposite = self.rotation(angles) @ p < 0
+        turn = jnp.where(opposite, jnp.where(angles[index] > 0, -2, 2) * jnp.pi, 0)
+        return angles.at[index].add(turn.astype(angles.dtype))
 
 
 class Turn(SpatialTurning):
@@ -131,14 +126,12 @@ class TwoTurns(SpatialTurning):
         return jnp.stack([alpha, jnp.arctan2(third @ first, self.first @ first)])
 
     def signed_coordinates_of(self, p):
-        """Return the angles of Euler parameters p; one of them has a full turn more if they would give −p."""
-        angles = self.coordinates_of(p)
-        opposite = self.rotation(angles) @ p < 0
-        return angles.at[0].add(jnp.where(opposite, jnp.where(angles[0] > 0, -2, 2) * jnp.pi, 0))
+        """Return the angles of Euler parameters p; α has a full turn more if they would give −p."""
+        return self._with_sign(self.coordinates_of(p), p)
 
 
 class Bend(SpatialTurning):
-    """A rotation by an Euler vector with two components, along two axes of body i.
+    """A rotation by an Euler vector with two components ρ = (θ_x, θ_y), along two axes of body i.
 
     Args:
         across: (3, 2), its columns are the unit vectors of the axes.
@@ -211,9 +204,11 @@ class Angles(SpatialTurning):
     velocities: ClassVar[tuple[str, ...]] = coordinates
     wraps: ClassVar[bool] = True
 
-    def _axes(self, dtype):
-        """Return the axes of the frame to which the angles refer, in body i, as columns."""
-        return jnp.eye(3, dtype=dtype) if self.frame is None else rotation.matrix(self.frame)
+    def _in_frame(self, p):
+        """Return Euler parameters p of a rotation, given in the axes of body i, in those of the frame."""
+        if self.frame is None:
+            return p
+        return rotation.product(rotation.product(rotation.inverse(self.frame), p), self.frame)
 
     def rotation(self, rho):
         """Return Euler parameters of the rotation by the angles ρ, in the axes of body i."""
@@ -227,32 +222,25 @@ class Angles(SpatialTurning):
         zero, one = jnp.zeros_like(s1), jnp.ones_like(s1)
         rows = (one, zero, s2), (zero, c1, -s1 * c2), (zero, s1, c1 * c2)
         in_frame = jnp.stack([jnp.stack(row) for row in rows])
-        return in_frame if self.frame is None else self._axes(rho.dtype) @ in_frame
+        return in_frame if self.frame is None else rotation.matrix(self.frame) @ in_frame
 
     def coordinates_of(self, p):
         """Return the angles 1-2-3 of Euler parameters p, with |θ₂| ≤ π/2."""
-        if self.frame is not None:
-            p = rotation.product(rotation.product(rotation.inverse(self.frame), p), self.frame)
-        return rotation.to_angles(p)
+        return rotation.to_angles(self._in_frame(p))
 
     def signed_coordinates_of(self, p):
         """Return the angles of Euler parameters p; one of them has a full turn more if they would give −p."""
-        return self._with_sign(self.coordinates_of(p), p)
-
-    def _with_sign(self, angles, p):
-        """Return angles with the sign of p: one of them gets a full turn more if the sign is the other one."""
-        opposite = self.rotation(angles) @ p < 0
-        turn = jnp.where(opposite, jnp.where(angles[self.signed] > 0, -2, 2) * jnp.pi, 0)
-        return angles.at[self.signed].add(turn.astype(angles.dtype))
+        return self._with_sign(self.coordinates_of(p), p, self.signed)
 
     def with_sign_of(self, rho, p):
-        """Return angles of which the unknown ones are computed from the rotation and the prescribed ones, at any θ₂."""
+        """Return ρ with its angles that are not prescribed set so that it gives p, also for |θ₂| > π/2.
+
+        ρ is returned unchanged if all angles are prescribed, or none.
+        """
         free = [k for k in range(3) if k not in self.known]
         if len(free) in (0, 3):
             return rho
-        rest = p
-        if self.frame is not None:
-            rest = rotation.product(rotation.product(rotation.inverse(self.frame), p), self.frame)
+        rest = self._in_frame(p)
         for k in range(free[0]):
             rest = rotation.product(rotation.about(k, -rho[k]), rest)
         for k in reversed(range(free[-1] + 1, 3)):
@@ -268,7 +256,7 @@ class Angles(SpatialTurning):
         else:
             sign = jnp.where(jnp.cos(rho[1]) < 0, -1, 1).astype(a.dtype)
             pair = jnp.arctan2(-sign * a[1, 2], sign * a[2, 2]), jnp.arctan2(-sign * a[0, 1], sign * a[0, 0])
-        return self._with_sign(rho.at[np.array(free)].set(jnp.stack(pair)), p)
+        return self._with_sign(rho.at[np.array(free)].set(jnp.stack(pair)), p, self.signed)
 
     def singular(self, rho, w, h):
         """Return True if cos θ₂ is zero, or so small that steps of length h may pass the singular position too fast."""

@@ -15,7 +15,7 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 from jaxmbs.viz.attachments import Marked
 from jaxmbs.viz.dimension import kit, scene_of
-from jaxmbs.viz.pictures import curve, good_rows
+from jaxmbs.viz.pictures import converged_times, curve
 from jaxmbs.viz.style import DOTS_PER_INCH
 
 
@@ -60,7 +60,7 @@ def animate(
     """
     if np.ndim(trajectory.t) != 1:
         raise ValueError("animate shows one motion; pick one of the batch: jax.tree.map(lambda x: x[k], trajectory)")
-    good = good_rows(trajectory)
+    good = converged_times(trajectory)
     if not good.any():
         raise ValueError("trajectory: the motion failed at all times, so there is nothing to show")
     times = np.asarray(trajectory.t)[good]
@@ -83,7 +83,7 @@ def animate(
 
 
 def _gif(film, path: Path, fps: float) -> None:
-    """Write a GIF with one palette of the commonest colours: a palette per frame flickers and makes larger files."""
+    """Write the frames of a film as a GIF with one palette: a palette per frame flickers and makes larger files."""
     weights = np.array([1 << 16, 1 << 8, 1])
     packed = [frame[..., :3] @ weights for frame in film]
     colours, counts = np.unique(np.stack(packed[:: max(len(packed) // 4, 1)]), return_counts=True)
@@ -99,7 +99,7 @@ def _gif(film, path: Path, fps: float) -> None:
 
 
 def _palette(colours: np.ndarray, count: int, min_distance: float) -> np.ndarray:
-    """Return the first `count` colours of (k, 3), without those nearer than `min_distance` to an earlier one."""
+    """Return the first `count` of the colours (k, 3), without those nearer than `min_distance` to one chosen before."""
     if min_distance == 0:
         return colours[:count]
     kept: list[np.ndarray] = []
@@ -111,7 +111,7 @@ def _palette(colours: np.ndarray, count: int, min_distance: float) -> np.ndarray
 
 
 def _mp4(film, path: Path, fps: float) -> None:
-    """Write an MP4 file by ffmpeg."""
+    """Write the frames of a film as an MP4 file, by ffmpeg."""
     if shutil.which("ffmpeg") is None:
         raise RuntimeError(f"writing {path.name!r} needs ffmpeg, which is not installed; write .gif or .html instead")
     width, height = film.canvas.get_width_height()

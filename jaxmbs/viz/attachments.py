@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-# Points to mark in a picture, as pairs of a body and a point in its frame.
+# Points of bodies that a picture shows: (name of the body, point in its frame), …
 Marked = Sequence[tuple[str, Sequence[float]]]
-"""Points of bodies that a picture shows: (body, point), …"""
 
 
 @singledispatch
@@ -32,16 +31,12 @@ def attachments(element: Any, dimension: int = 2) -> list[tuple[str, np.ndarray]
         [('crank', [1.0, 0.0]), ('rod', [0.0, 0.0])]
     """
     owners = {"point_i": "i", "point_j": "j", "point": "body"}
-    return [
-        (getattr(element, owner), _as_point(getattr(element, point), dimension))
-        for point, owner in owners.items()
-        if hasattr(element, owner) and hasattr(element, point)
-    ]
-
-
-def _as_point(point, dimension: int) -> np.ndarray:
-    """Return a point as an array, the origin for None."""
-    return np.zeros(dimension) if point is None else np.asarray(point, float)
+    found = []
+    for name, owner in owners.items():
+        if hasattr(element, owner) and hasattr(element, name):
+            point = getattr(element, name)
+            found.append((getattr(element, owner), np.zeros(dimension) if point is None else np.asarray(point, float)))
+    return found
 
 
 def sense(driver, t: float) -> int:
@@ -50,6 +45,6 @@ def sense(driver, t: float) -> int:
 
 
 def pitch_radii(element) -> list[float]:
-    """Return the pitch radii of a gear pair or a rack and pinion, without their signs."""
+    """Return the pitch radii of a gear pair or a rack and pinion, without their signs; [] for other elements."""
     radii = (getattr(element, name, None) for name in ("radius_i", "radius_j"))
     return [abs(float(radius)) for radius in radii if radius is not None]

@@ -43,7 +43,7 @@ class AbstractPlayer(abc.ABC):
 
     @abc.abstractmethod
     def film(self) -> dict:
-        """Return all that the page draws, as dicts, lists, numbers and texts."""
+        """Return the data that the page draws, as dicts, lists, numbers and texts that JSON can hold."""
 
     @property
     @abc.abstractmethod

@@ -55,14 +55,14 @@ def draw(
     return kit(mech.layout).still(scene, ax, labels=labels)
 
 
-def good_rows(trajectory: Trajectory) -> np.ndarray:
-    """Return True where a trajectory has converged, (..., T)."""
+def converged_times(trajectory: Trajectory) -> np.ndarray:
+    """Return a mask (..., T) of the times at which a trajectory has converged."""
     return np.asarray(trajectory.status) == Status.CONVERGED
 
 
 def curve(trajectory: Trajectory, body: str, point) -> np.ndarray:
     """Return the path of a point of a body in the ground frame, (..., T, d), NaN where the motion failed."""
-    return np.where(good_rows(trajectory)[..., None], np.asarray(trajectory.point(body, point)), np.nan)
+    return np.where(converged_times(trajectory)[..., None], np.asarray(trajectory.point(body, point)), np.nan)
 
 
 def trace(
@@ -134,7 +134,7 @@ def plot(
             layout.index(name)
     if axes is None:
         _, axes = plt.subplots(3, 1, sharex=True, figsize=(6.5, 6), layout="constrained")
-    good = good_rows(trajectory)
+    good = converged_times(trajectory)
     known = {"position": layout.coordinates, "velocity": layout.velocities, "acceleration": layout.velocities}
     for ax, kind in zip(axes, known, strict=True):
         values = getattr(trajectory, kind)

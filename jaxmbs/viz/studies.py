@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 from jaxmbs.numerics.results import Status
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PALETTE, tidy
 
-# Most samples that a picture shows: more points hide each other.
+# Largest number of samples that a picture shows: more points hide each other.
 MAX_POINTS = 5000
-# Most columns that a scatter matrix shows.
+# Largest number of columns that a scatter matrix shows.
 MAX_COLUMNS = 10
-# Width and height of each plot of a scatter matrix.
+# Width and height of each plot of a scatter matrix, in inches.
 PLOT_SIZE_INCHES = 1.7
 # Number of bins of the histograms on the diagonal of a scatter matrix.
 BINS = 40

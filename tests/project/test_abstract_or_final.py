@@ -18,7 +18,6 @@ OPTIONAL = {
         *("check_at", "components", "drawn_marks", "freedom", "guide", "mobility", "push", "relative", "shared"),
         *("lacks_marks", "within"),
     },
-    "AbstractOutline": {"span"},
     "AbstractEffort": {"measures"},
     "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
     "AbstractInertialEffort": {"kinetic"},

@@ -70,7 +70,7 @@ def _shape(shape, bodies: list[str], scale: float) -> dict:
 
 
 def _first(start: float, step: float, scale: float) -> float:
-    """Return the place of the first line of the grid in pixels: the first multiple of `step` from `start` on."""
+    """Return the distance in pixels from `start` to the first line of the grid, the next multiple of `step`."""
     return float(np.mod(-start, step) * scale)
 
 

@@ -25,9 +25,8 @@ TOOTH_PLACES = np.array([-0.32, -0.16, 0.16, 0.32])
 # Heights of the four corners of a gear's tooth over the pitch circle, divided by the height of a tooth.
 TOOTH_HEIGHTS = np.array([-1.1, 1.0, 1.0, -1.1])
 
-# Places (F, 2) and angles (F,) of bodies by name, in F configurations.
+# Origins (F, 2) and angles (F,) of bodies by name, in F configurations.
 Poses = Mapping[str, tuple[np.ndarray, np.ndarray]]
-"""Positions (F, 2) of the origin and angles (F,) of each body, in F configurations."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -119,7 +118,7 @@ def unit(vector) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def perpendicular(vector) -> np.ndarray:
+def perpendicular(vector: np.ndarray) -> np.ndarray:
     """Return vectors (..., 2) turned by +90°."""
     return np.stack([-vector[..., 1], vector[..., 0]], axis=-1)
 
@@ -131,14 +130,14 @@ def arc(centre, radius: float, start: float = 0.0, stop: float = 2 * np.pi, coun
 
 
 def rectangle(centre, axis, length: float, width: float) -> np.ndarray:
-    """Return the corners (4, 2) of a rectangle with its length along `axis`."""
+    """Return the corners (4, 2) of a rectangle about `centre`, with its length along `axis`."""
     e = unit(axis)
     corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
     return np.asarray(centre, float) + corners[:, :1] * length * e + corners[:, 1:] * width * perpendicular(e)
 
 
 def teeth(radius: float, pitch: float) -> int:
-    """Return the number of teeth of a gear with this pitch radius and pitch."""
+    """Return the number of teeth of a gear with this pitch radius and about this pitch, at least 6."""
     return max(round(2 * np.pi * abs(radius) / pitch), 6)
 
 
@@ -162,7 +161,10 @@ def hull(points) -> np.ndarray:
 
 
 def plate(points, radius: float, count: int = 12) -> np.ndarray:
-    """Return the outline at a distance round the convex hull: a disc, a bar with round ends, or a rounded plate."""
+    """Return the outline at the distance `radius` round points (k, 2): a disc, a rounded bar or a rounded plate.
+
+    Each corner has `count` points.
+    """
     corners = hull(points)
     if len(corners) == 1:
         return arc(corners[0], radius)

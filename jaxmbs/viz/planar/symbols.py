@@ -52,7 +52,7 @@ def pin(body: str, point, scene) -> Shape:
 
 
 def hatched_line(start, end, scene) -> list[Shape]:
-    """Return a line of the ground, hatched on its right."""
+    """Return a line of the ground from `start` to `end`, hatched on its right."""
     start, end = np.asarray(start, float), np.asarray(end, float)
     e = unit(end - start)
     down = -perpendicular(e)
@@ -86,22 +86,20 @@ def anchors(element, scene) -> list[Shape]:
     return shapes
 
 
-def rod(ends, scene, colour: str, *, width: float = 0.45, start: float = 0.0, stop: float = 1.0) -> Span:
-    """Return the part from `start` to `stop` of a bar between two points; `width` is half its width in symbol units."""
-    w = width * scene.unit
+def rod(ends, scene, colour: str, *, half_width: float = 0.45, start: float = 0.0, stop: float = 1.0) -> Span:
+    """Return the part from `start` to `stop` of a bar between two ends (body, point); `half_width` in symbol units."""
+    w = half_width * scene.unit
     corners = np.array([[start, 0, -w], [stop, 0, -w], [stop, 0, w], [start, 0, w]])
-    start_at, end_at = ends
-    return Span((start_at, end_at), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0))
+    first, second = ends
+    return Span((first, second), corners, Style(face=colour, edge=colour, opacity=0.6, width=1.0))
 
 
 def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
-    """Return an arrow along a line (k, 2) in the frame of a body."""
+    """Return an arrow along a line (k, 2) in the frame of a body, with its head at the last point."""
     tip = line[-1]
     e = unit(tip - line[-2])
-    h = 1.3 * scene.unit
-    head = np.array(
-        [tip + 0.6 * h * e, tip - h * e + 0.6 * h * perpendicular(e), tip - h * e - 0.6 * h * perpendicular(e)]
-    )
+    h, across = 1.3 * scene.unit, perpendicular(e)
+    head = np.array([tip + 0.6 * h * e, tip - h * e + 0.6 * h * across, tip - h * e - 0.6 * h * across])
     return [
         Shape(body, line, Style(closed=False, edge=ACCENT, width=1.6, layer=DRIVER_LAYER)),
         Shape(body, head, Style(face=ACCENT, layer=DRIVER_LAYER)),
@@ -109,7 +107,10 @@ def arrow(body: str, line: np.ndarray, scene) -> list[Shape]:
 
 
 def travel(line: tuple, follower: tuple, scene, margin: float) -> tuple[float, float]:
-    """Return the range of a point (body, point) along a line (body, point, axis), as lengths from the line's point."""
+    """Return the range of a follower (body, point) along a line (body, point, axis), with a margin at both ends.
+
+    The bounds are lengths from the line's point.
+    """
     body, point, axis = line
     along = (scene.local(body, scene.world(*follower)) - point) @ unit(axis)
     return along.min() - margin, along.max() + margin
@@ -135,7 +136,7 @@ def guide(line: tuple, follower: tuple, scene) -> list[Shape]:
 def gear_shapes(gear: tuple, tooth: float, scene, *, inside: bool = False) -> list[Shape]:
     """Return a gear (body, centre, radius): its pitch circle and its teeth, one of them at the angle `tooth`.
 
-    The teeth are a symbol. Only the pitch circles are exact.
+    The teeth are a symbol, only the pitch circle is exact. `inside` is True for an internal gear.
     """
     body, centre, radius = gear
     count = teeth(radius, scene.tooth_pitch)
@@ -249,7 +250,7 @@ def _(element, scene):
 
 
 def track(element, axis, scene) -> list[Shape | Span]:
-    """Return a pin at an element's point on a line of the ground along `axis`."""
+    """Return a pin at an element's point, on a dashed line of the ground along `axis`, a unit vector."""
     ((body, point),) = attachments(element)
     middle = scene.world(body, point)[0]
     start, stop = travel((GROUND, middle, axis), (body, point), scene, 6 * scene.unit)
@@ -269,8 +270,8 @@ def _(element: planar.AbsoluteY, scene):
     return track(element, X, scene)
 
 
-def contact(gear: tuple, towards, scene) -> float:
-    """Return the angle of `towards` (ground frame) from the x axis of a gear's body in the first configuration."""
+def contact_angle(gear: tuple, towards, scene) -> float:
+    """Return the angle of the direction `towards`, in the ground frame, from the x axis of a gear's body at first."""
     return float(np.arctan2(towards[1], towards[0]) - scene.poses[gear[0]][1][0])
 
 
@@ -289,7 +290,7 @@ def _(element: planar.Gear, scene):
     line = scene.world(*places[1])[0] - scene.world(*places[0])[0]
     # A ring and the gear inside it touch on the same side of both centres, beyond the gear's.
     towards = np.array([line, -line]) if signed.min() > 0 else np.array([line, line]) * (1 if signed[0] < 0 else -1)
-    touch = [contact(gear, direction, scene) for gear, direction in zip(gears, towards, strict=True)]
+    touch = [contact_angle(gear, direction, scene) for gear, direction in zip(gears, towards, strict=True)]
     counts = [teeth(radius, scene.tooth_pitch) for *_, radius in gears]
     new = [gear_key(gear) not in scene.teeth for gear in gears]
     first, second = (1, 0) if new[0] and not new[1] else (0, 1)
@@ -321,7 +322,7 @@ def _(element: planar.RackPinion, scene):
     tooth = scene.teeth.setdefault(gear_key(pinion), float(element.marks[1]))
     foot = (scene.local(i, scene.world(j, point_j))[0] - point_i) @ e
     down = place(scene.poses, i, np.array([[0.0, 0.0], -up]))[0]
-    gap = foot + radius * (tooth - contact(pinion, down[1] - down[0], scene))
+    gap = foot + radius * (tooth - contact_angle(pinion, down[1] - down[0], scene))
     pitch, height = scene.tooth_pitch, 0.32 * scene.tooth_pitch
     middles = gap + (np.arange(np.ceil((start - gap) / pitch), np.floor((stop - gap) / pitch)) + 0.5) * pitch
     along = np.concatenate([[start], (middles[:, None] + TOOTH_PLACES * pitch).ravel(), [stop]])
@@ -388,10 +389,11 @@ def _(element, scene):
     return arrow(body, arc(centre, 3.1 * scene.unit, start, stop), scene)
 
 
-def push(body: str, point, axis, element, scene) -> list[Shape]:
-    """Return a straight arrow beside a point along an axis in the frame of a body."""
+def arrow_beside(body: str, point, axis, element, scene) -> list[Shape]:
+    """Return a straight arrow of a driver beside a point, along an axis in the frame of a body."""
     e, u = unit(axis) * sense(element, scene.t), scene.unit
-    side = perpendicular(unit(axis)) if perpendicular(unit(axis))[1] >= 0 else -perpendicular(unit(axis))
+    across = perpendicular(unit(axis))
+    side = across if across[1] >= 0 else -across
     start = np.asarray(point, float) + 2.9 * u * side
     return arrow(body, np.array([start - 2.5 * u * e, start + 2.5 * u * e]), scene)
 
@@ -400,26 +402,28 @@ def push(body: str, point, axis, element, scene) -> list[Shape]:
 def _(element: planar.TranslationalDriver, scene):
     """Return the symbol of a `TranslationalDriver`: an arrow along its axis, in the sense of its motion."""
     (i, _), (j, point_j) = attachments(element)
-    return push(i, scene.local(i, scene.world(j, point_j))[0], np.asarray(element.axis_i, float), element, scene)
+    return arrow_beside(
+        i, scene.local(i, scene.world(j, point_j))[0], np.asarray(element.axis_i, float), element, scene
+    )
 
 
 @symbol.register(planar.AbsoluteXDriver)
 @symbol.register(planar.RelativeXDriver)
 def _(element, scene):
     """Return the symbol of a driver of x: an arrow along the x axis of the ground, in the sense of its motion."""
-    return push(GROUND, scene.world(*attachments(element)[-1])[0], X, element, scene)
+    return arrow_beside(GROUND, scene.world(*attachments(element)[-1])[0], X, element, scene)
 
 
 @symbol.register(planar.AbsoluteYDriver)
 @symbol.register(planar.RelativeYDriver)
 def _(element, scene):
     """Return the symbol of a driver of y: an arrow along the y axis of the ground, in the sense of its motion."""
-    return push(GROUND, scene.world(*attachments(element)[-1])[0], Y, element, scene)
+    return arrow_beside(GROUND, scene.world(*attachments(element)[-1])[0], Y, element, scene)
 
 
 @symbol.register
 def _(element: planar.DistanceDriver, scene):
     """Return the symbol of a `DistanceDriver`: a hydraulic cylinder between two pins."""
     ends = attachments(element)
-    cylinder = rod(ends, scene, ACCENT, width=1.0, start=0.12, stop=0.6)
-    return [rod(ends, scene, INK, width=0.3), cylinder, *anchors(element, scene)]
+    cylinder = rod(ends, scene, ACCENT, half_width=1.0, start=0.12, stop=0.6)
+    return [rod(ends, scene, INK, half_width=0.3), cylinder, *anchors(element, scene)]

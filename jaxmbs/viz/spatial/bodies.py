@@ -76,7 +76,10 @@ def distinct(points, tolerance: float) -> np.ndarray:
 
 
 def inertia_mesh(body, least: float, most: float) -> Mesh:
-    """Return a homogeneous ball, cylinder or box with the inertia of a body, scaled to a size from `least` to `most`."""
+    """Return a homogeneous ball, cylinder or box with the inertia of a body, about its centre of mass.
+
+    It is scaled so that its longest side is between `least` and `most`.
+    """
     inertia = np.asarray(body.inertia, float)
     # A body without mass is as large as the symbols.
     moments, axes = np.linalg.eigh(inertia / (float(body.mass) or np.trace(inertia) / least**2 or 1))

@@ -28,7 +28,9 @@ class Camera:
 
     def __init__(self, mech: Mechanism, places: np.ndarray, angles: tuple[float, float] | None = None):
         """Set the camera by elevation and azimuth in degrees, by default so that places (k, 3) hide each other least."""
-        self.up = up(mech)
+        gravity = [np.asarray(f.acceleration, float) for f in mech.forces.values() if isinstance(f, Gravity)]
+        total = sum(gravity, np.zeros(3))
+        self.up = -unit(total) if np.any(total) else np.array([0.0, 0, 1])
         self.elevation, self.azimuth = angles or (ELEVATION, self._facing(places))
 
     @property
@@ -65,11 +67,3 @@ class Camera:
         choices = [across + side + turn for side in (0, 180) for turn in (-OFF_NORMAL, OFF_NORMAL)]
         gap = lambda angle: abs((angle - AZIMUTH + 180) % 360 - 180)
         return min(choices, key=gap)
-
-
-def up(mech: Mechanism) -> np.ndarray:
-    """Return the unit vector opposite to gravity, z without gravity."""
-    total = sum(
-        (np.asarray(f.acceleration, float) for f in mech.forces.values() if isinstance(f, Gravity)), np.zeros(3)
-    )
-    return -unit(total) if np.any(total) else np.array([0.0, 0, 1])

@@ -80,27 +80,26 @@ def _slope(p, a, q, b, radius: float, other: float) -> float:
 
 
 def wheel_mesh(wheel: Wheel, tooth: float, pitch: float, width: float) -> list[Mesh]:
-    """Return the surfaces of a gear, in the frame of its body, with one of its teeth at the angle `tooth`."""
+    """Return the surfaces of a gear, in the frame of its body, with one of its teeth at the angle `tooth`.
+
+    `pitch` is that of the teeth along the pitch circle, `width` that of the gear along its axis.
+    """
     count, height = teeth(wheel.radius, pitch), 0.32 * pitch
     inside, radius = wheel.radius < 0, abs(wheel.radius)
     angles = (tooth + (np.arange(count)[:, None] + TOOTH_PLACES) * (2 * np.pi / count)).ravel()
     radii = radius + height * np.tile(TOOTH_HEIGHTS, count) * (-1 if inside else 1)
     direction = np.column_stack([np.cos(angles), np.sin(angles)])
     profile = radii[:, None] * direction
+    ends = (-width / 2, width / 2)
     if inside:
-        return [
-            tube_between((radius + 3 * height) * direction, profile, (-width / 2, width / 2)).at(
-                wheel.centre, wheel.axes
-            )
-        ]
-    if wheel.slope:
+        parts = [tube_between((radius + 3 * height) * direction, profile, ends)]
+    elif wheel.slope:
         # From the centre towards the apex.
         depth = np.sign(wheel.slope) * min(width, 0.5 * radius / abs(wheel.slope))
-        return [extrusion(profile, (0, depth), (1, 1 - depth * wheel.slope / radius)).at(wheel.centre, wheel.axes)]
-    body = extrusion(profile, (-width / 2, width / 2))
-    spoke = radius - 1.1 * height
-    rim = washer(0.92 * spoke, 0.8 * spoke, 1.12 * width)
-    mark = extrusion(
-        0.055 * radius * ring() + 0.6 * radius * unit([np.cos(tooth), np.sin(tooth)]), (-0.56 * width, 0.56 * width)
-    )
-    return [part.at(wheel.centre, wheel.axes) for part in (body, rim, mark)]
+        parts = [extrusion(profile, (0, depth), (1, 1 - depth * wheel.slope / radius))]
+    else:
+        spoke = radius - 1.1 * height
+        rim = washer(0.92 * spoke, 0.8 * spoke, 1.12 * width)
+        dot = 0.055 * radius * ring() + 0.6 * radius * unit([np.cos(tooth), np.sin(tooth)])
+        parts = [extrusion(profile, ends), rim, extrusion(dot, (-0.56 * width, 0.56 * width))]
+    return [part.at(wheel.centre, wheel.axes) for part in parts]

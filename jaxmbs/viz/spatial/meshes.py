@@ -1,6 +1,6 @@
 """Closed surfaces of flat faces: cylinders, balls, boxes, plates, tubes, coils, gears.
 
-All are lofts: rings with the same number of points, joined by quadrilaterals, anticlockwise from outside.
+All are lofts: rings of `count` points each, joined by quadrilaterals, anticlockwise from outside.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def loft(rings, *, closed: bool = False) -> Mesh:
 
 
 def frame(axis) -> np.ndarray:
-    """Return axes (3, 3) as columns, the last one in a given direction; the identity for z."""
+    """Return a rotation matrix (3, 3) whose last column is along `axis`; the identity for z."""
     z = unit(axis)
     if z @ Z > 1 - 1e-12:
         return np.eye(3)
@@ -91,7 +91,7 @@ def ring(count: int = ROUND) -> np.ndarray:
 
 
 def extrusion(outline, heights, scales=None) -> Mesh:
-    """Return a surface with the outline (k, 2), scaled by `scales`, at some heights z."""
+    """Return a surface through copies of the outline (k, 2) at some heights z, each scaled by one of `scales`."""
     scales = np.ones(len(heights)) if scales is None else scales
     outline = np.asarray(outline, float)
     section = lambda z, scale: np.column_stack([scale * outline, np.full(len(outline), z)])
@@ -130,7 +130,7 @@ def washer(outer: float, inner: float, height: float) -> Mesh:
 
 
 def tube_between(outer, inner, heights) -> Mesh:
-    """Return the solid between two outlines (k, 2) with the same number of points, from one height to another."""
+    """Return the solid between two outlines (k, 2) with the same number of points, between two heights z."""
     low, high = heights
     corners = ((outer, low), (outer, high), (inner, high), (inner, low))
     return loft([np.column_stack([outline, np.full(len(outline), z)]) for outline, z in corners], closed=True)
@@ -173,9 +173,9 @@ def tube(line, radius: float, *, count: int = THIN) -> Mesh:
     return loft(sections)
 
 
-def helix(radius: float, turns: float, length: float, *, step: int = 14) -> np.ndarray:
+def helix(radius: float, turns: float, length: float, *, points_per_turn: int = 14) -> np.ndarray:
     """Return points on a helix about z, from z = 0 to `length`."""
-    angles = np.linspace(0, 2 * np.pi * turns, max(round(step * abs(turns)), 2))
+    angles = np.linspace(0, 2 * np.pi * turns, max(round(points_per_turn * abs(turns)), 2))
     return np.column_stack([radius * np.cos(angles), radius * np.sin(angles), length * angles / angles[-1]])
 
 

@@ -71,7 +71,7 @@ def still(scene: Scene, ax, *, labels: bool = False):
     ax = axes(ax, height=WIDTH_INCHES * _aspect(scene))
     _frame(ax, scene, filled)
     faces = _Faces(scene, scene.shapes)
-    ax.add_collection3d(faces.artist, autolim=False)
+    ax.add_collection3d(faces, autolim=False)
     faces.show(0)
     for name in scene.mech.bodies if labels else ():
         ax.text(
@@ -109,21 +109,20 @@ class Film:
         if title:
             self.figure.text(0.5, 1 - 0.22 / (picture + heading), title, fontsize=10, ha="center", va="center")
         self.faces = _Faces(scene, [*scene.shapes, *(trace(scene, *curve) for curve in curves)])
-        self.ax.add_collection3d(self.faces.artist, autolim=False)
+        self.ax.add_collection3d(self.faces, autolim=False)
         self.count = len(next(iter(scene.poses.values()))[1])
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yield the frames as arrays (height, width, 4) of bytes; each is valid until the next."""
-        artist = self.faces.artist
-        artist.set_animated(True)
+        self.faces.set_animated(True)
         self.faces.show(0)
         self.canvas.draw()
         background = self.canvas.copy_from_bbox(self.figure.bbox)
         for k in range(self.count):
             self.canvas.restore_region(background)
             self.faces.show(k)
-            artist.do_3d_projection()
-            self.ax.draw_artist(artist)
+            self.faces.do_3d_projection()
+            self.ax.draw_artist(self.faces)
             yield np.asarray(self.canvas.buffer_rgba())
 
 
@@ -134,34 +133,11 @@ def trace(scene: Scene, body: str, points: np.ndarray) -> Solid:
     return Solid("ground", tube(points, 0.22 * scene.unit, count=4), scene.colours[body])
 
 
-class _Surface(Poly3DCollection):
-    """Faces (m, 4, 3), anticlockwise from outside. Those turned to the camera are drawn."""
+class _Faces(Poly3DCollection):
+    """All faces of a scene as one artist, so that matplotlib draws them from the back to the front.
 
-    def __init__(self, count: int):
-        super().__init__(np.zeros((count, 4, 3)), linewidths=0.35)
-        self.set_clip_on(False)
-
-    def show(self, corners: np.ndarray, colours: np.ndarray) -> None:
-        """Set the corners (m, 4, 3) of the faces, and their colours (m, 4)."""
-        self.corners, self.colours = corners, colours
-
-    def do_3d_projection(self):
-        """Keep the faces that are turned to the camera, and return matplotlib's depth of the collection."""
-        x, y = (
-            np.asarray(part).reshape(-1, 4) for part in proj_transform(*self.corners.reshape(-1, 3).T, self.axes.M)[:2]
-        )
-        # The cross product of the diagonals is twice the area on the screen: positive for faces turned to the camera.
-        visible = (x[:, 2] - x[:, 0]) * (y[:, 3] - y[:, 1]) > (y[:, 2] - y[:, 0]) * (x[:, 3] - x[:, 1])
-        colours = self.colours[visible]
-        self.set_verts(self.corners[visible], closed=True)
-        self.set_facecolor(colours)
-        # Edges of the same colour close the hairlines between faces.
-        self.set_edgecolor(np.where(colours[:, 3:] < 1, 0, colours))
-        return super().do_3d_projection()
-
-
-class _Faces:
-    """All faces of a scene as one artist, so that matplotlib draws them from the back to the front."""
+    Faces are anticlockwise from outside. Those turned to the camera are drawn.
+    """
 
     def __init__(self, scene: Scene, shapes: list[Solid | Span]):
         starts = np.cumsum([0, *(len(shape.mesh.points) for shape in shapes)])
@@ -172,19 +148,32 @@ class _Faces:
         # The direction of the light: from above, a little from the left of the camera.
         camera, up = scene.view.direction, scene.view.up
         self.light = unit(camera + 0.9 * up - 0.5 * np.cross(up, camera))
-        self.artist = _Surface(len(self.paint))
+        super().__init__(np.zeros((len(self.paint), 4, 3)), linewidths=0.35)
+        self.set_clip_on(False)
 
     def show(self, k: int) -> None:
-        """Move the faces to configuration k."""
+        """Set the corners (m, 4, 3) of the faces to configuration k, and their colours (m, 4) to its light."""
         poses = {body: (origin[k : k + 1], axes[k : k + 1]) for body, (origin, axes) in self.scene.poses.items()}
         corners = np.concatenate([shape.world(poses)[0] for shape in self.shapes])[self.indices]
         normals = np.cross(corners[:, 2] - corners[:, 0], corners[:, 3] - corners[:, 1])
         size = np.linalg.norm(normals, axis=1, keepdims=True)
         towards = np.clip((normals / np.where(size > 0, size, 1)) @ self.light, -1, 1)
         bright = MIN_BRIGHTNESS + (MAX_BRIGHTNESS - MIN_BRIGHTNESS) * ((1 + towards) / 2) ** 1.3
-        self.artist.show(
-            corners, np.column_stack([np.clip(self.paint[:, :3] * bright[:, None], 0, 1), self.paint[:, 3]])
-        )
+        self.corners = corners
+        self.colours = np.column_stack([np.clip(self.paint[:, :3] * bright[:, None], 0, 1), self.paint[:, 3]])
+
+    def do_3d_projection(self):
+        """Keep the faces that are turned to the camera, and return matplotlib's depth of the collection."""
+        places = np.asarray(proj_transform(*self.corners.reshape(-1, 3).T, self.axes.M))
+        x, y = places[0].reshape(-1, 4), places[1].reshape(-1, 4)
+        # The cross product of the diagonals is twice the area on the screen: positive for faces turned to the camera.
+        visible = (x[:, 2] - x[:, 0]) * (y[:, 3] - y[:, 1]) > (y[:, 2] - y[:, 0]) * (x[:, 3] - x[:, 1])
+        colours = self.colours[visible]
+        self.set_verts(self.corners[visible], closed=True)
+        self.set_facecolor(colours)
+        # Edges of the same colour close the hairlines between faces.
+        self.set_edgecolor(np.where(colours[:, 3:] < 1, 0, colours))
+        return super().do_3d_projection()
 
 
 def _limits(scene: Scene) -> tuple[np.ndarray, np.ndarray]:

@@ -12,9 +12,8 @@ import numpy as np
 
 from jaxmbs.viz.spatial.meshes import Mesh
 
-# Places (F, 3) and rotation matrices (F, 3, 3) of bodies by name, in F configurations.
+# Origins (F, 3) and rotation matrices (F, 3, 3) of bodies by name, in F configurations.
 Poses = Mapping[str, tuple[np.ndarray, np.ndarray]]
-"""Positions (F, 3) of the origin and rotation matrices (F, 3, 3) of each body, in F configurations."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,12 +54,6 @@ def joint_frames(element) -> list[tuple[str, np.ndarray, np.ndarray]]:
     return [(body, point, turned) for (body, point), turned in zip(attachments(element, 3), axes, strict=True)]
 
 
-def moving(element) -> tuple[str, np.ndarray, np.ndarray]:
-    """Return the joint frame on body j, or that on body i if j is the ground."""
-    on_i, on_j = joint_frames(element)
-    return on_i if on_j[0] == GROUND else on_j
-
-
 def foot(point, scene, others=()) -> Shapes:
     """Return a stand below a point of the ground, above if the bodies `others` hang from it, unless there is one."""
     u, up = scene.unit, scene.view.up
@@ -83,22 +77,17 @@ def points_of(element, scene) -> Shapes:
     """Return the symbol of an element that has none of its own: its points, joined by a thin line if they are two."""
     places = attachments(element, 3)
     dots: Shapes = [Solid(body, ball(0.5 * scene.unit, count=12).at(point), INK) for body, point in places]
-    return [*dots, *([line(places, scene)] if len(places) == 2 else [])]
-
-
-def line(places, scene) -> Span:
-    """Return a thin line between two points (body, point)."""
-    start, end = places
-    return Span((start, end), bar_of_span(0.22 * scene.unit), INK)
+    lines = [Span((places[0], places[1]), bar_of_span(0.22 * scene.unit), INK)] if len(places) == 2 else []
+    return [*dots, *lines]
 
 
 def bar_of_span(radius: float, start: float = 0.0, stop: float = 1.0) -> Mesh:
-    """Return a bar from the part `start` to the part `stop` of a span."""
+    """Return the mesh of a bar in a `Span`, from the part `start` of its length to the part `stop`."""
     return extrusion(radius * ring(10), np.linspace(start, stop, 7))
 
 
-def gap(element, scene) -> Shapes:
-    """Return the two points of a joint if they do not coincide."""
+def points_if_apart(element, scene) -> Shapes:
+    """Return the two points of a joint, joined by a line, if they do not coincide, as in a wrong assembly."""
     (i, point_i), (j, point_j) = attachments(element, 3)
     apart = np.linalg.norm(scene.world(i, point_i) - scene.world(j, point_j), axis=-1).max()
     return points_of(element, scene) if apart > 0.2 * scene.unit else []
@@ -107,24 +96,19 @@ def gap(element, scene) -> Shapes:
 def guide(element, scene, section: Mesh | None, overhang: float) -> Shapes:
     """Return a rail along the axis of a joint, on body i, or on the ground with stands if that is body j.
 
-    Args:
-        element: the joint.
-        scene: the scene.
-        section: surface of the rail from z = −½ to ½, or None for a round bar.
-        overhang: length of the rail beyond the motion of the other body.
-
-    Returns:
-        the solids.
+    `section` is the surface of the rail from z = −½ to ½, None for a round bar. The rail is longer than the range of the
+    other body by `overhang` at both ends.
     """
     body, point, axes = carrier(element)[0]
     start, stop = travel(element, scene, overhang)
     if body != GROUND:
         # The rail extends back to the point of the body.
         start, stop = min(start, 0.0), max(stop, 0.0)
-    u, pieces = scene.unit, max(round((stop - start) / (6 * scene.unit)), 1)
-    mesh = cylinder(0.6 * u, stop - start, pieces=pieces, count=12) if section is None else section
-    if section is not None:
-        mesh = Mesh(mesh.points * [1, 1, stop - start], mesh.faces)
+    u, length = scene.unit, stop - start
+    if section is None:
+        mesh = cylinder(0.6 * u, length, pieces=max(round(length / (6 * u)), 1), count=12)
+    else:
+        mesh = Mesh(section.points * [1, 1, length], section.faces)
     rail = Solid(body, mesh.at(point + (start + stop) / 2 * axes[:, 2], axes), rail_colour(body, scene))
     if body != GROUND:
         return [rail]
@@ -147,7 +131,7 @@ def carrier(element) -> tuple[tuple, tuple]:
 
 
 def travel(element, scene, margin: float) -> tuple[float, float]:
-    """Return the range of the other body along a joint's rail: lengths from the rail's point, with a `margin`."""
+    """Return the range of the other body along a joint's rail, as lengths from the rail's point, with a `margin`."""
     (body, point, axes), (other, follower, _) = carrier(element)
     along = (scene.local(body, scene.world(other, follower)) - point) @ axes[:, 2]
     return float(along.min() - margin), float(along.max() + margin)
@@ -158,12 +142,12 @@ def rail_colour(body: str, scene) -> str:
     return STEEL if body == GROUND else scene.colours[body]
 
 
-def arrow(body: str, path: np.ndarray, scene, colour: str = ACCENT, thick: float = 0.3) -> Shapes:
-    """Return an arrow along a line (k, 3) in the frame of a body; `thick` is its radius in symbol units."""
+def arrow(body: str, path: np.ndarray, scene, colour: str = ACCENT, radius: float = 0.3) -> Shapes:
+    """Return an arrow along a line (k, 3) in the frame of a body; `radius` is that of its shaft, in symbol units."""
     u, tip = scene.unit, path[-1]
     e = unit(path[-1] - path[-2])
-    head = cone(3 * thick * u, 5.5 * thick * u, count=12).at(tip, frame(e))
-    return [Solid(body, tube(path, thick * u), colour), Solid(body, head, colour)]
+    head = cone(3 * radius * u, 5.5 * radius * u, count=12).at(tip, frame(e))
+    return [Solid(body, tube(path, radius * u), colour), Solid(body, head, colour)]
 
 
 def hub(element, scene) -> tuple[str, np.ndarray]:
@@ -183,10 +167,10 @@ def symbol(element: Any, scene: Any) -> Shapes:
 @symbol.register
 def _(element: spatial.Revolute, scene):
     """Return a revolute joint: a pin on body j in a sleeve, with stands on the ground."""
-    u, (body, point, axes) = scene.unit, moving(element)
+    u, (body, point, axes) = scene.unit, carrier(element)[1]
     pin = Solid(body, cylinder(0.75 * u, 5 * u).at(point, axes), STEEL)
     sleeve = Solid(body, cylinder(1.35 * u, 2.8 * u).at(point, axes), scene.colours[body])
-    return [*feet(element, scene), pin, sleeve, *gap(element, scene)]
+    return [*feet(element, scene), pin, sleeve, *points_if_apart(element, scene)]
 
 
 @symbol.register
@@ -217,7 +201,7 @@ def _(element: spatial.Screw, scene):
     start, stop = (start, stop) if rail == GROUND else (min(start, 0.0), max(stop, 0.0))
     pitch = float(element.pitch)
     rise = np.sign(pitch) * np.clip(abs(pitch), *(x * u for x in THREAD_PITCHES))
-    thread = helix(0.62 * u, (stop - start) / rise, stop - start, step=10)
+    thread = helix(0.62 * u, (stop - start) / rise, stop - start, points_per_turn=10)
     nut = cylinder(1.9 * u, 2.4 * u, count=6)
     return [
         *guide(element, scene, None, 5 * u),
@@ -229,16 +213,19 @@ def _(element: spatial.Screw, scene):
 @symbol.register
 def _(element: spatial.Spherical, scene):
     """Return a spherical joint: a ball at its point."""
-    u, (i, point_i), (body, point) = scene.unit, *attachments(element, 3)
-    body, point = (i, point_i) if body == GROUND else (body, point)
-    return [*feet(element, scene), Solid(body, ball(1.45 * u).at(point), STEEL), *gap(element, scene)]
+    body, point, _ = carrier(element)[1]
+    return [
+        *feet(element, scene),
+        Solid(body, ball(1.45 * scene.unit).at(point), STEEL),
+        *points_if_apart(element, scene),
+    ]
 
 
 @symbol.register
 def _(element: spatial.Universal, scene):
     """Return a universal joint: a cross along the axes on both bodies, with a cap of its body's colour at each end."""
     u = scene.unit
-    shapes = [*feet(element, scene), *gap(element, scene)]
+    shapes = [*feet(element, scene), *points_if_apart(element, scene)]
     for (body, point), axis in zip(attachments(element, 3), (element.axis_i, element.axis_j), strict=True):
         axes = frame(np.asarray(axis, float))
         shapes.append(Solid(body, cylinder(0.5 * u, 5.2 * u, count=12).at(point, axes), STEEL))
@@ -251,7 +238,7 @@ def _(element: spatial.Universal, scene):
 def _(element: spatial.ConstantVelocity, scene):
     """Return a constant-velocity joint: a ball on body i in a ring on body j."""
     u = scene.unit
-    shapes = [*feet(element, scene), *gap(element, scene)]
+    shapes = [*feet(element, scene), *points_if_apart(element, scene)]
     for k, (body, point, axes) in enumerate(joint_frames(element)):
         # A bell on one shaft, a ring on the other.
         mesh = ball(1.5 * u) if k == 0 else washer(2.0 * u, 1.3 * u, 0.8 * u)
@@ -274,9 +261,9 @@ def _(element: spatial.Planar, scene):
 @symbol.register
 def _(element: spatial.Rigid, scene):
     """Return a rigid joint: a small block at its point."""
-    u, (body, point, axes) = scene.unit, moving(element)
+    u, (body, point, axes) = scene.unit, carrier(element)[1]
     block = Solid(body, box((2.4 * u,) * 3).at(point, axes), STEEL)
-    return [*feet(element, scene), block, *gap(element, scene)]
+    return [*feet(element, scene), block, *points_if_apart(element, scene)]
 
 
 @symbol.register
