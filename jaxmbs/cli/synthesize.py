@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
 
-from jaxmbs.cli.options import positive, positive_count
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs.cli.options import positive, whole_number
 from jaxmbs.cli.report import Report, working
 
 # Tasks of `jaxmbs synthesize`, names of functions in `jaxmbs.synthesis`.
 TASKS = ("path", "function", "motion", "curve")
 # Ends of output names for which `jaxmbs synthesize` writes the mechanism that it found as a model file.
 MODELS = (".model.json",)
-# Options of `jaxmbs synthesize` that only the task "curve" takes.
-CURVE_OPTIONS = ("links", "sliders", "ratio")
+# Tasks that take each of these options of `jaxmbs synthesize`; all tasks take the others.
+TASKS_OF_OPTION = {
+    "closed": ("path", "curve"),
+    "whole-turn": ("path",),
+    "resume": ("path", "curve"),
+    "output-span": ("function",),
+    "input-span": ("function",),
+    "links": ("curve",),
+    "sliders": ("curve",),
+    "ratio": ("curve",),
+    "lower": ("path", "function", "motion"),
+    "upper": ("path", "function", "motion"),
+}
 
 
 def arguments(parser) -> None:
@@ -35,7 +52,7 @@ def arguments(parser) -> None:
         help="path, curve: the points go all round a closed curve (path: no; curve: if its ends are near to each other)",
     )  # fmt: skip
     parser.add_argument("--whole-turn", action="store_true", help="path: only linkages whose crank turns fully")
-    parser.add_argument("--links", type=positive_count, help="curve: the largest number of links that move (7)")
+    parser.add_argument("--links", type=whole_number(1), help="curve: the largest number of links that move (7)")
     parser.add_argument("--sliders", action="store_true", help="curve: try sliders and blocks as well")
     parser.add_argument("--ratio", type=positive, help="curve: the largest ratio of two lengths")
     parser.add_argument("--lower", type=float, help="lower bound on all lengths")
@@ -47,7 +64,7 @@ def arguments(parser) -> None:
         "--output-span", type=float, metavar="X", help="function: range of the rocker in degrees, or of the slide"
     )
     parser.add_argument("--input-span", type=float, metavar="DEGREES", help="function: range of the crank")
-    parser.add_argument("--starts", type=positive_count, help="number of random starts")
+    parser.add_argument("--starts", type=whole_number(1), help="number of random starts")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="path, curve: file that keeps the search, to continue it"
@@ -60,7 +77,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Search a linkage for the targets of a file, report it, and write the outputs asked for."""
-    import jaxmbs as mbs
     from jaxmbs.io.outlines import read_table
 
     # Check names before the search.
@@ -68,6 +84,7 @@ def run(args) -> Report:
     for path in args.output:
         if path.suffix.lower() not in known:
             raise ValueError(f"{path.name}: the name of an output must end in {', '.join(known)}")
+    _refuse_options(args, args.task, *(name for name, tasks in TASKS_OF_OPTION.items() if args.task not in tasks))
     points = mbs.io.read_curve(args.targets) if args.task == "curve" else read_table(args.targets)
     found = {"path": _path, "function": _function, "motion": _motion, "curve": _curve}[args.task](args, points)
     best = found.best
@@ -139,37 +156,22 @@ def _refuse_options(args, task: str, *names: str) -> None:
 
 def _path(args, table):
     """Search linkages whose coupler point passes the points of a table; return the result of `synthesis.path`."""
-    import numpy as np
-
-    import jaxmbs as mbs
-
-    _refuse_options(args, "path", "output-span", "input-span", *CURVE_OPTIONS)
     _check_columns(table, (2, 3), "points of a path")
     angles = np.deg2rad(table[:, 2]) if table.shape[1] == 3 else None
-    report = mbs.viz.progress_bar("path")
-    try:
+    with contextlib.closing(mbs.viz.progress_bar("path")) as bar:
         return mbs.synthesis.path(
             table[:, :2],
             crank_angles=angles,
             closed=bool(args.closed),
             whole_turn=args.whole_turn,
-            progress=report,
+            progress=bar,
             resume=args.resume,
             **_options(args),
         )
-    finally:
-        report.close()
 
 
 def _function(args, table):
     """Search linkages whose output angle follows the function of a table; return the result of `synthesis.function`."""
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
-    import jaxmbs as mbs
-
-    _refuse_options(args, "function", "closed", "whole-turn", "resume", *CURVE_OPTIONS)
     _check_columns(table, (2,), "points of a function")
     if args.output_span is None:
         raise ValueError("--output-span is missing: give the range of the output")
@@ -191,11 +193,6 @@ def _function(args, table):
 
 def _motion(args, table):
     """Search linkages whose coupler takes the poses of a table; return the result of `synthesis.motion`."""
-    import numpy as np
-
-    import jaxmbs as mbs
-
-    _refuse_options(args, "motion", "closed", "whole-turn", "resume", "output-span", "input-span", *CURVE_OPTIONS)
     _check_columns(table, (3,), "poses")
     poses = np.column_stack([table[:, :2], np.deg2rad(table[:, 2])])
     with working("motion"):
@@ -204,23 +201,11 @@ def _motion(args, table):
 
 def _curve(args, points):
     """Search linkages that trace the shape of a curve; return the result of `synthesis.curve`."""
-    import jaxmbs as mbs
-
-    _refuse_options(args, "curve", "whole-turn", "lower", "upper", "output-span", "input-span")
     if args.mechanism is not None:
         _refuse_options(args, "use with --mechanism", "links", "sliders")
     names = ("mechanism", "links", "ratio", "transmission_angle", "starts")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    report = mbs.viz.progress_bar("curve")
-    try:
+    with contextlib.closing(mbs.viz.progress_bar("curve")) as bar:
         return mbs.synthesis.curve(
-            points,
-            closed=args.closed,
-            sliders=args.sliders,
-            seed=args.seed,
-            progress=report,
-            resume=args.resume,
-            **given,
+            points, closed=args.closed, sliders=args.sliders, seed=args.seed, progress=bar, resume=args.resume, **given
         )
-    finally:
-        report.close()

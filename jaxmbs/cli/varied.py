@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 # Groups of elements in which a path to a number of a model may begin.
@@ -73,8 +74,6 @@ def number_at(model, steps: Steps) -> float:
 
 def with_number(node, steps: Steps, value):
     """Return the model with another number, which may be traced, at a place."""
-    import jax.numpy as jnp
-
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
