@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
@@ -76,17 +76,15 @@ class Task:
             raise ValueError(f"measure must be a function of a design, got {measure!r}")
         self.measure, self.designs, self.traced, self._known = measure, designs, traced, tuple(known)
         self._refusal_reported = False
-        self.batches = Batches(self._compile, self._designs, designs.size) if traced else None
+        compiled = lambda design: self._compute.lower(design).compile()
+        self.batches = Batches(compiled, self._designs, designs.size) if traced else None
 
     @cached_property
     def columns(self) -> list[Column]:
         """Columns of the store: sample, varied leaves of the design, results, status."""
         design = jax.tree.map(lambda x: x[0], self._designs(0, 1))
-        of_designs = [
-            x
-            for x, kept in zip(columns_of(design, "designs", DESIGN, DESIGN), self._has_column_of_design, strict=True)
-            if kept
-        ]
+        all_of_design = columns_of(design, "designs", DESIGN, DESIGN)
+        of_designs = [x for x, kept in zip(all_of_design, self._has_column_of_design, strict=True) if kept]
         return [Column(SAMPLE, "int64", ()), *of_designs, *self._result_columns, Column(STATUS, "int32", ())]
 
     @cached_property
@@ -134,7 +132,8 @@ class Task:
         """Jaxpr of the measure of one design, and the shapes of its results."""
         design = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self._designs(0, 1))
         try:
-            return jax.make_jaxpr(_with_array_results(self.measure), return_shape=True)(design)
+            with_arrays = lambda design: jax.tree.map(jnp.asarray, self.measure(design))
+            return jax.make_jaxpr(with_arrays, return_shape=True)(design)
         except NOT_TRACEABLE as error:
             raise ValueError(
                 "measure needs the numbers of its design, so it cannot be traced. Write it in jax.numpy, "
@@ -143,10 +142,6 @@ class Task:
             ) from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"measure: {' '.join(str(error).split())}") from error
-
-    def _compile(self, design: Any) -> Any:
-        """Compile `_compute` for batches of the size of `design`."""
-        return self._compute.lower(design).compile()
 
     @cached_property
     def _compute(self) -> Any:
@@ -160,9 +155,8 @@ class Task:
             kept = [x for column, x in zip(columns, results, strict=True) if _has_column(column)]
             return kept, combined_status(columns, results, jnp)
 
-        program = (
-            ProgramWithFallback(of_one) if estimate_operations(closed.jaxpr, loops=False) <= MAX_SCALARS else of_one
-        )
+        is_small = estimate_operations(closed.jaxpr, loops=False) <= MAX_SCALARS
+        program = ProgramWithFallback(of_one) if is_small else of_one
         return jax.jit(jax.vmap(lambda design: program(*jax.tree.leaves(design))))
 
     def _launch(self, start: int, stop: int, batch: int) -> Rows:
@@ -218,8 +212,8 @@ class Task:
 
     def run(
         self, folder: Path, start: int, stop: int, batch: int | None = None, halt: StopSignal | None = None
-    ) -> Iterator[Counts]:
-        """Compute and store the samples of a range that are in no part.
+    ) -> Generator[Counts, None, None]:
+        """Compute the samples `start` to `stop` − 1 that are in no part of a folder, and store them there.
 
         One part is written while the next one is computed. After an error, an interrupt or `halt` the samples computed
         so far are stored.
@@ -330,15 +324,9 @@ class _OpenPart:
 
 
 def combined_status(columns: Sequence[Column], results: Sequence[Any], xp: Any) -> Any:
-    """Return the status of a sample: the status in its results that is furthest from 0, or NON_FINITE.
+    """Return the status of a sample as int32: the status among its results that is furthest from 0.
 
-    Args:
-        columns: columns of the results.
-        results: values of the results.
-        xp: NumPy or `jax.numpy`.
-
-    Returns:
-        the status as int32; NON_FINITE if all statuses are 0 and a number is not finite.
+    If all of them are 0 and a number is not finite it is NON_FINITE. `xp` is NumPy or `jax.numpy`.
     """
     worst, finite = xp.asarray(0), xp.asarray(True)
     for column, value in zip(columns, results, strict=True):
@@ -380,11 +368,6 @@ def _check_names(columns: list[Column]) -> list[Column]:
         if column.name == STATUS and not _is_status(column):
             raise ValueError(f"measure: {STATUS!r} must hold whole numbers such as those of mbs.Status")
     return columns
-
-
-def _with_array_results(measure: Callable) -> Callable:
-    """Return the measure with its results converted to arrays."""
-    return lambda design: jax.tree.map(jnp.asarray, measure(design))
 
 
 def _write_columns(folder: Path, first: int, columns: Sequence[Column], arrays: list[list[np.ndarray]]) -> Counts:

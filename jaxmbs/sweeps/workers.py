@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import pickle
 import time
 from collections import Counter
@@ -26,6 +27,8 @@ RANGES_PER_WORKER = 2
 RANGES_UNKNOWN_WORKERS = 64
 # A range whose worker was lost is tried at most this many times.
 MAX_ATTEMPTS = 3
+# Numbers of the errors of a disk that any other worker would meet too: full, over the quota, or not writable.
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
 # Seconds between two checks of futures and of the stop signal.
 POLL_SECONDS = 0.2
 
@@ -133,12 +136,7 @@ def run_range(payload: bytes, token: str, start: int, stop: int, batch: int | No
             for found in _task(payload, exact).run(Path(token).parent, start, stop, batch, _TokenGone(Path(token))):
                 counts.update(found)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno not in (
-                errno.ENOSPC,
-                errno.EDQUOT,
-                errno.EACCES,
-                errno.EROFS,
-            ):
+            if isinstance(error, OSError) and error.errno not in DISK_ERRORS:
                 raise
             return Failure(_picklable_error(error))
     return dict(counts)
@@ -157,21 +155,15 @@ class _TokenGone:
 
 def _pickle_task(task: Task) -> bytes:
     """Return the pickled arguments of a task, or raise `ValueError`."""
+    pickler: Any = pickle
+    with contextlib.suppress(ImportError):  # cloudpickle also pickles functions that are defined in no module
+        pickler = importlib.import_module("cloudpickle")
     try:
-        return _pickler().dumps((task.measure, task.designs, task.traced, task.columns))
+        return pickler.dumps((task.measure, task.designs, task.traced, task.columns))
     except Exception as error:  # pickles raise anything
         raise ValueError(
             f"measure and designs must be picklable to be sent to workers: {' '.join(str(error).split())}"
         ) from error
-
-
-def _pickler() -> Any:
-    """Return cloudpickle, which also pickles functions defined in no module, or pickle if that is not installed."""
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle
-    return cloudpickle
 
 
 @lru_cache(maxsize=2)
