@@ -26,7 +26,7 @@ KEYS = (
     "guess", "velocities", "limits",
 )  # fmt: skip
 # Kind of the elements under each of these keys; the schema and the reader look up classes by kind.
-GROUPS = {"constraints": "constraint", "drivers": "constraint", "forces": "force"}
+GROUPS = {"bodies": "body", "constraints": "constraint", "drivers": "constraint", "forces": "force"}
 # Integers of a model file with more digits are refused: they may be too large for a float.
 MAX_DIGITS = 300
 # Lists and objects of at most this many letters are written on one line, longer ones over several lines.
@@ -43,14 +43,10 @@ def write_json(model: Model) -> str:
     if model.name:
         document["name"] = model.name
     document |= {"units": {"length": model.unit}, "space": space}
-    document["bodies"] = _group("body", "body", model.bodies, scope)
-    for key, elements in (
-        ("constraints", model.constraints),
-        ("drivers", model.drivers),
-        ("forces", model.forces),
-    ):
-        if elements:
-            document[key] = _group(GROUPS[key], key[:-1], elements, scope)
+    document["bodies"] = _convert_group(encode, "bodies", model.bodies, scope)
+    for key in ("constraints", "drivers", "forces"):
+        if elements := getattr(model, key):
+            document[key] = _convert_group(encode, key, elements, scope)
     document["guess"] = _by_name(model.guess, {**layout.body_slices, **layout.extra_slices})
     if model.velocity_by_name:
         slices = {**layout.velocity_slices, **layout.extra_velocity_slices}
@@ -60,13 +56,13 @@ def write_json(model: Model) -> str:
     return pretty(document) + "\n"
 
 
-def _group(kind: str, word: str, elements: Mapping[str, Any], scope: Scope) -> dict:
-    """Return elements of a kind as JSON; messages call each of them a `word`."""
-    written = {}
+def _convert_group(convert: Callable, key: str, elements: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """Return the elements under a key of a file, each converted by `encode` or `decode`, with its name in errors."""
+    converted, word = {}, "body" if key == "bodies" else key.removesuffix("s")
     for name, element in elements.items():
         with errors_of(f"{word} {name!r}", ModelError):
-            written[name] = encode(element, kind, scope)
-    return written
+            converted[name] = convert(element, GROUPS[key], scope)
+    return converted
 
 
 def _by_name(values, slices: Mapping[str, slice]) -> dict:
@@ -170,12 +166,13 @@ def model_from(document) -> Model:
         raise ModelError(f'"space" must be one of {", ".join(SPACES)}, got {document.get("space")!r}')
     texts = {key: _of_type(document.get(key, ""), str, key) for key in ("name", "description")}
     unit = _unit(document.get("units", {}))
-    bodies = _read_group("body", _of_type(document.get("bodies"), dict, "bodies"), Scope(document["space"], 0, 0))
+    listed = _of_type(document.get("bodies"), dict, "bodies")
+    bodies = _convert_group(decode, "bodies", listed, Scope(document["space"], 0, 0))
     # Functions in elements have arguments of the sizes of q and v.
     scope = Scope(document["space"], *_sizes(bodies, document))
     groups = {
-        key: _read_group(kind, _of_type(document.get(key, {}), dict, key), scope, key[:-1])
-        for key, kind in GROUPS.items()
+        key: _convert_group(decode, key, _of_type(document.get(key, {}), dict, key), scope)
+        for key in ("constraints", "drivers", "forces")
     }
     numbers = {key: _of_type(document.get(key, {}), dict, key) for key in ("guess", "velocities", "limits")}
     for key, values in numbers.items():
@@ -186,15 +183,6 @@ def model_from(document) -> Model:
         if np.shape(pair) != (2,):
             raise ModelError(f"limits: {name!r} must be [lower, upper]")
     return Model(bodies, **groups, **numbers, name=texts["name"], unit=unit)
-
-
-def _read_group(kind: str, elements: dict, scope: Scope, word: str = "body") -> dict:
-    """Return elements of a kind from JSON; messages call each of them a `word`."""
-    read = {}
-    for name, data in elements.items():
-        with errors_of(f"{word} {name!r}", ModelError):
-            read[name] = decode(data, kind, scope)
-    return read
 
 
 def _sizes(bodies: dict, document: dict) -> tuple[int, int]:

@@ -77,14 +77,12 @@ class Scope:
 
     def arguments(self, owner: type, name: str) -> list[tuple[int, ...]]:
         """Return the shapes of the arguments of a function that is the argument `name` of an element."""
-        time: tuple[int, ...] = ()
         q, v = (self.n,), (self.m,)
-        state: list[tuple[int, ...]] = [time, q, v]
         if name in (laws := forces.laws_of(owner)):
             return [() for _ in laws[name]]
         if issubclass(owner, forces.UserForce):
-            return [q, v, time] if name == "f" else [q]
-        return state if issubclass(owner, AbstractForce) else [time]
+            return [q, v, ()] if name == "f" else [q]
+        return [(), q, v] if issubclass(owner, AbstractForce) else [()]
 
     def result(self, owner: type, name: str) -> tuple[int, ...] | None:
         """Return the shape of the result of a function that is the argument `name`, None if it may have any."""
@@ -169,9 +167,8 @@ def _encode_value(value, name: str, owner: type, scope: Scope):
         return numbers.astype(float).tolist()
     if callable(value):
         with errors_of(name, ModelError):
-            return expressions.expression_of(
-                _function_of_numbers(value, owner, scope), scope.arguments(owner, name)
-            ).encode()
+            f = _function_of_numbers(value, owner, scope)
+            return expressions.expression_of(f, scope.arguments(owner, name)).encode()
     raise ModelError(f"{name}: {type(value).__name__} cannot be written")
 
 
@@ -223,10 +220,9 @@ def decode(data, kind: str, scope: Scope):
             values[key] = _decode_value(value, key, own, scope)
         if own is forces.UserForce and isinstance(values[key], Expression) and key == "f":
             values[key] = forces.OfState(OfCoordinates(values[key]))
-    required = [key for key, p in arguments.items() if p.default is inspect.Parameter.empty]
-    missing = [key for key in required if key not in values]
-    if missing:
-        raise ModelError(f"{name}: {missing[0]} is missing")
+    for key, parameter in arguments.items():
+        if parameter.default is inspect.Parameter.empty and key not in values:
+            raise ModelError(f"{name}: {key} is missing")
     try:
         return own(**values)
     except TypeError as error:
@@ -239,10 +235,10 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
         if not is_switch(owner, name):
             raise ModelError(f"must be numbers, got {value}")
         return value
-    if value is None or isinstance(value, str):
-        if isinstance(value, str) and not (
-            is_word(owner, name) or owner in types_of("constraint", scope.space).values()
-        ):
+    if value is None:
+        return value
+    if isinstance(value, str):
+        if not is_word(owner, name) and owner not in types_of("constraint", scope.space).values():
             raise ModelError(f"must be numbers, got {value!r}")
         return value
     if isinstance(value, (int, float)):

@@ -31,13 +31,11 @@ def schema() -> dict:
         >>> "planar Revolute" in mbs.io.schema()["$defs"]
         True
     """
-    spaces = [_document(space) for space in SPACES]
     definitions: dict[str, Any] = {"expression": _expression()}
     for space in SPACES:
         for kind in ("body", "constraint", "force", "value"):
-            definitions[f"{space} {kind}"] = {
-                "anyOf": [{"$ref": f"#/$defs/{space} {name}"} for name in types_of(kind, space)]
-            }
+            choices = [{"$ref": f"#/$defs/{space} {name}"} for name in types_of(kind, space)]
+            definitions[f"{space} {kind}"] = {"anyOf": choices}
             for name, own in types_of(kind, space).items():
                 definitions[f"{space} {name}"] = _element(name, own, kind, space)
         definitions[f"{space} argument"] = _argument(space)
@@ -47,7 +45,7 @@ def schema() -> dict:
         "type": "object",
         "required": ["format", "version", "space", "bodies"],
         "properties": _common(),
-        "oneOf": spaces,
+        "oneOf": [_document(space) for space in SPACES],
         "$defs": dict(sorted(definitions.items())),
     }
 
@@ -98,8 +96,10 @@ def _element(name: str, element_class: type, kind: str, space: str) -> dict:
     properties: dict[str, Any] = {"type": {"const": name}}
     required = [] if name == "Body" else ["type"]
     for argument, parameter in arguments_of(element_class).items():
-        properties[argument] = _of_field(element_class, argument, fields.get(argument), space)
-        if parameter.default is inspect.Parameter.empty and not _has_default(fields.get(argument)):
+        field = fields.get(argument)
+        properties[argument] = _of_field(element_class, argument, field, space)
+        has_default = field is not None and field.default is not dataclasses.MISSING
+        if parameter.default is inspect.Parameter.empty and not has_default:
             required.append(argument)
     about = (inspect.getdoc(element_class) or "").split("\n\n")[0].replace("\n", " ")
     return {
@@ -109,11 +109,6 @@ def _element(name: str, element_class: type, kind: str, space: str) -> dict:
         "required": required,
         "additionalProperties": False,
     }
-
-
-def _has_default(field) -> bool:
-    """Return True if a dataclass field has a default value; False for None in place of a field."""
-    return field is not None and field.default is not dataclasses.MISSING
 
 
 def _of_field(element_class: type, name: str, field, space: str) -> dict:
