@@ -14,7 +14,7 @@ from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND, AbstractConstraint
 from jaxmbs.io.models.links.couplings import couple
 from jaxmbs.io.models.links.elements import Elements, elements_of
-from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, Link, PrimitiveJoint, along_z
+from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, Link, PrimitiveJoint, along_z, frames_at_zero
 from jaxmbs.io.models.mjcf.files import xml_root
 from jaxmbs.io.models.mjcf.unsupported import check_ignore
 from jaxmbs.io.models.model import Model, ModelError
@@ -282,8 +282,5 @@ def _add_loops(elements: Elements, loops) -> None:
 
 def _at_zero(links: Sequence[Link], elements: Elements) -> dict[str, np.ndarray]:
     """Return the coordinates of all bodies with all joints at zero."""
-    placed = {GROUND: (np.zeros(3), np.eye(3))}
-    for link in links:
-        r, a = placed[link.parent]
-        placed[link.name] = r + a @ link.r, a @ link.a
-    return {name: np.asarray(spatial.coordinates(*placed[name])) for name in elements.bodies}
+    frames = frames_at_zero(links)
+    return {name: np.asarray(spatial.coordinates(frames[name].r, frames[name].a)) for name in elements.bodies}
