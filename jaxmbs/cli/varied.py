@@ -21,14 +21,7 @@ Steps = tuple[str | int, ...]
 
 
 def place_of(model, path: str) -> Steps:
-    """Return the steps to a number of a model from a path such as "constraints.A.point_i.0".
-
-    Args:
-        model: the mechanism.
-        path: names and indices with dots.
-
-    Returns:
-        names of fields and indices.
+    """Return the steps to a number of a model from names and indices with dots, such as "constraints.A.point_i.0".
 
     Raises:
         ValueError: the model has no such number.
@@ -110,17 +103,10 @@ def extremes(spec: Any, count: int) -> list[float]:
 
 
 def distribution_of(text: str, grid: bool) -> Any:
-    """Return the distribution of a number, or the values of a grid.
-
-    Args:
-        text: such as "0.5:1.5" or "normal:0.3,0.001".
-        grid: True for the values of a grid.
-
-    Returns:
-        a distribution, or a list of values.
+    """Return the distribution that a text such as "0.5:1.5" describes, or the list of values of a grid if `grid`.
 
     Raises:
-        ValueError: the text has none of these forms.
+        ValueError: the text has none of the `VALUE_FORMS`, or not that of a grid.
     """
     from jaxmbs.sweeps import Choice, LogUniform, Normal, Uniform
 

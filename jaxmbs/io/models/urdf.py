@@ -35,7 +35,7 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
 def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
-    """Read a model from a URDF file, in its zero configuration, at rest, under a gravity of 9.81 along −z.
+    """Return the model of a URDF file, at rest with all joints at zero, under a gravity of 9.81 along −z; see `load`.
 
     - A link becomes a `spatial.Body` with the frame of the link, which is that of the joint to its parent. revolute and
       continuous become `Revolute`; prismatic, fixed and planar `Prismatic`, `Rigid` and `Planar`, with their names;
@@ -48,14 +48,6 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
       calibration and safety controllers are left out.
     - `mimic` becomes a `Gear` of two hinges on the same link.
     - No mesh is opened.
-
-    Args:
-        path: the file.
-        ignore: tags of `IGNORABLE` to leave out.
-        loops: constraints that close loops, as a mapping or pairs of names and elements; links are bodies.
-
-    Returns:
-        the model.
 
     Raises:
         ModelError: an element that cannot be represented, by name; joints that form no tree; malformed input.

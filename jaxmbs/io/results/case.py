@@ -16,6 +16,8 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
+# Millimetres in each unit of length.
+MILLIMETRES = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "in": 25.4, "ft": 304.8}
 # Classes of drivers that prescribe an angle; the first such driver of a mechanism turns the crank.
 ANGLE_DRIVERS = (
     planar.RevoluteDriver,

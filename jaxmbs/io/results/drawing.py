@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.results.case import Case
+from jaxmbs.io.results.case import MILLIMETRES, Case
 from jaxmbs.io.results.entities import LETTER_WIDTH, THIN, Circle, Entity, Line, TextEntity, distance
 from jaxmbs.io.results.layout import (
     CROSSED_BAR_COST,
@@ -19,7 +19,7 @@ from jaxmbs.io.results.layout import (
     WIDTH,
     Sheet,
 )
-from jaxmbs.io.results.skeleton import MILLIMETRES, Skeleton, skeleton_of
+from jaxmbs.io.results.skeleton import Skeleton, skeleton_of
 from jaxmbs.viz.planar.scene import Scene
 from jaxmbs.viz.planar.shapes import Style
 from jaxmbs.viz.style import ACCENT, INK, PAPER

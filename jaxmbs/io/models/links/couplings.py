@@ -30,19 +30,10 @@ def hold(elements: Elements, name: str, joint: str, value: float) -> None:
 def couple(
     elements: Elements, name: str, first: str, second: str, offset: float, ratio: float, start=(0.0, 0.0)
 ) -> None:
-    """Couple two hinges on the same body: θ₁ = offset + ratio θ₂.
+    """Add a constraint that couples the hinges `first` and `second` on one body: θ₁ = offset + ratio θ₂, in radians.
 
     The constraint is a `Gear` between the two bodies that turn: the angles α of the line of centres in their frames are
-    constants minus θ.
-
-    Args:
-        elements: elements to which the constraint is added.
-        name: name of the constraint, also in messages.
-        first: name of the hinge that turns by θ₁.
-        second: name of the hinge that turns by θ₂.
-        offset: in radians.
-        ratio: dθ₁/dθ₂.
-        start: θ₁ and θ₂ at the start, in radians.
+    constants minus θ. `start` has θ₁ and θ₂ at the start.
 
     Raises:
         ModelError: they are not hinges with different axes on one body, or not the only joints of their bodies.

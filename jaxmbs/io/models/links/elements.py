@@ -61,18 +61,10 @@ class Elements:
 
 
 def elements_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] = ()) -> Elements:
-    """Return the bodies, joints, springs and stops of a tree of links.
+    """Return the bodies, joints, springs and stops of a tree of links, parents before their children.
 
     A link without mass that is fixed to another becomes a frame of it. The joint of a moving one becomes part of the
-    joint of the only link that it carries.
-
-    Args:
-        links: the links, parents before their children.
-        range_tag: name of the range of a joint in the format, which `ignore` may contain.
-        ignore: tags that may be left out.
-
-    Returns:
-        the elements.
+    joint of the only link that it carries. Ranges of joints are left out if `ignore` has their tag, `range_tag`.
 
     Raises:
         ModelError: a link or a row of joints that cannot be represented.

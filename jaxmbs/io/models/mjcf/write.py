@@ -38,7 +38,7 @@ ALIGNED = 1e-9
 
 
 def write_mjcf(model: Model) -> str:
-    """Return a model as MJCF.
+    """Return a model as the text of an MJCF file.
 
     The bodies are nested by `topology.spanning_tree`, with MuJoCo's hinges, slides and balls. Cut joints become
     equalities: a ball or a planar pin a `connect`, a spatial hinge two of them, a rigid joint a `weld`. Planar mechanisms
@@ -47,12 +47,6 @@ def write_mjcf(model: Model) -> str:
     Coordinates are those of jaxmbs: `ref` is the value of each in the assembled guess, and ranges are the limits, which
     MuJoCo enforces. Velocities become a keyframe, "start". Springs in joints of the tree become springs of these joints,
     those between points tendons. Contacts are disabled.
-
-    Args:
-        model: the model.
-
-    Returns:
-        the text of the file.
 
     Raises:
         ModelError: drivers; constraints, forces and bodies that MJCF does not have, by name; a guess that cannot be
