@@ -41,7 +41,7 @@ def check_output(path: Path | None) -> None:
 
 
 def report_of(args, model, motion, **more) -> Report:
-    """Return the report of a motion, and write its table if `--output` is given."""
+    """Return the report of a motion with `more` values by name, and write its table if `--output` is given."""
     from jaxmbs.io.files import write_text
 
     gaps = np.abs(jax.vmap(lambda q, t: mbs.constraints(model, q, t))(motion.q, motion.t))

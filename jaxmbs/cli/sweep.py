@@ -60,7 +60,7 @@ def arguments(parser) -> None:
     add_tolerance(parser)
     parser.add_argument("--batch", type=whole_number(1), metavar="N", help="samples at once; tuned by default")
     parser.add_argument(
-        "--shard", type=shard, default=(1, 1), metavar="K/N", help="only the K-th of N parts, for job arrays"
+        "--shard", type=parse_shard, default=(1, 1), metavar="K/N", help="only the K-th of N parts, for job arrays"
     )
     parser.add_argument("--output", type=Path, metavar="STORE", help="folder; the same command again continues there")
     parser.add_argument("--summary", type=Path, metavar="STORE", help="print quantiles of a store and draw a picture")
@@ -86,7 +86,7 @@ def run(args) -> Report:
     return _sweep(args)
 
 
-def shard(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
     """Parse K/N, the k-th of n parts."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
@@ -98,7 +98,7 @@ def _sweep(args) -> Report:
     """Run or continue the sweep of a model."""
     halt = threading.Event()
     with halt_on_interrupt(halt):
-        designs, measure = _study(args)
+        designs, measure = _designs_and_measure(args)
         found = mbs.sweep(
             measure, designs, store=args.output, batch=args.batch, shard=args.shard, halt=halt, progress=not args.json
         )
@@ -120,7 +120,7 @@ def _missing_lengths(found, k: int, n: int) -> list[int]:
     return [max(0, min(b, stop) - max(a, start)) for a, b in found.missing]
 
 
-def _study(args):
+def _designs_and_measure(args):
     """Return the designs, and the measure of one design."""
     model = read_model(args)
     designs, varied = _designs(args)

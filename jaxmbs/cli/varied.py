@@ -30,7 +30,7 @@ def place_of(model, path: str) -> Steps:
     steps: list[str | int] = []
     node: Any = {group: getattr(model, group) for group in GROUPS}
     while words and not _is_array(node):
-        options = _options(node)
+        options = _named_parts(node)
         # Names of elements may contain dots.
         found = [n for n in range(len(words), 0, -1) if ".".join(words[:n]) in options]
         if not found:
@@ -83,7 +83,7 @@ def with_number(node, steps: Steps, value):
 
 
 def check_values(model, steps: Steps, values) -> None:
-    """Raise `ValueError` for values that the model refuses, such as negative masses."""
+    """Raise `ValueError` if the model refuses one of these values at a place, such as a negative mass."""
     from jaxmbs.io.models.json_format.document import model_from, parse, write_json
 
     for value in values:
@@ -94,7 +94,7 @@ def check_values(model, steps: Steps, values) -> None:
 
 
 def extremes(spec: Any, count: int) -> list[float]:
-    """Return the smallest and the largest value that are likely among `count` samples."""
+    """Return the smallest and largest of given values, or those to expect of `count` samples of a distribution."""
     from jaxmbs.sweeps.distributions import AbstractDistribution
 
     probabilities = np.array([0.5, count - 0.5]) / count
@@ -139,7 +139,7 @@ def _is_array(node) -> bool:
     return isinstance(node, (np.ndarray, np.generic, float, jax.Array))
 
 
-def _options(node) -> Mapping[Any, Any]:
+def _named_parts(node) -> Mapping[Any, Any]:
     """Return the parts of a node of a model by name, or by index for tuples."""
     if isinstance(node, Mapping):
         return node

@@ -36,11 +36,11 @@ class AbstractDesigns(abc.ABC):
 
     @abc.abstractmethod
     def varied(self) -> list[bool]:
-        """Return True for each leaf that differs between designs; only these leaves are stored."""
+        """Return for each leaf of a design True if it differs between designs; only these leaves are stored."""
 
     @abc.abstractmethod
     def told(self) -> dict[str, Any]:
-        """Return a description as JSON. Designs with equal descriptions are the same."""
+        """Return a description of the designs as JSON; designs with equal descriptions are the same."""
 
 
 class Arrays(AbstractDesigns):

@@ -77,7 +77,7 @@ class Sheet:
     """
 
     def __init__(self, extent: np.ndarray, millimetres: float):
-        """Choose the largest scale at which places (N, 2), in units of so many millimetres, fit."""
+        """Choose the largest scale at which places (N, 2) fit; their unit of length has this many millimetres."""
         low, high = extent.min(axis=0), extent.max(axis=0)
         corners = np.reshape(FIELD, (2, 2))
         room = corners[1] - corners[0] - 2 * DIMENSION_ROOM
@@ -103,7 +103,7 @@ class Sheet:
         return (np.asarray(places, float) - self.origin) / self.factor
 
     def keep_clear(self, points: np.ndarray, cost: float) -> None:
-        """Make lines that cross the line through points (N, 2) cost so much."""
+        """Give each line that crosses the line through points (N, 2) this cost."""
         segments = np.stack([points[:-1], points[1:]], axis=1)
         self._segments = np.concatenate([self._segments, segments])
         self._costs = np.append(self._costs, np.full(len(segments), cost))
@@ -207,7 +207,7 @@ def _strip(ends: np.ndarray, half: float) -> np.ndarray:
 
 
 def crosses(corners: np.ndarray, segments: np.ndarray) -> np.ndarray:
-    """Return for each of the segments (N, 2, 2) whether it meets a rectangle (4, 2).
+    """Return True for each of the segments (N, 2, 2) that meets the rectangle with these corners (4, 2).
 
     They are apart if one of three directions separates them: the sides of the rectangle, and the normal of the segment.
     """
