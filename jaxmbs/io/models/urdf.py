@@ -63,7 +63,7 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
         raise ModelError("robot: must have a link with mass besides the ground")
     _add_mimics(root, elements, ignore)
     _add_loops(elements, loops)
-    elements.forces[elements.name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
+    elements.forces[elements.unused_name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
     return Model(
         elements.bodies,
         elements.constraints,
@@ -267,7 +267,7 @@ def _add_loops(elements: Elements, loops) -> None:
                 raise ModelError(
                     f"loop {name!r}: link {body!r} is part of {place.body!r}: name that, with points in its frame"
                 )
-        if elements.name(name) != name:
+        if elements.unused_name(name) != name:
             raise ModelError(f"loop {name!r}: another element has this name; choose another")
         elements.constraints[name] = element
 

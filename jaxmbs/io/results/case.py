@@ -66,7 +66,11 @@ class Case(NamedTuple):
 
 
 def case_of(solution, times: np.ndarray, *, only_planar: bool = False) -> Case:
-    """Follow the motion of a solution through all times, from time 0, to which its guess belongs."""
+    """Return a solution with its motion at `times` (T,), followed from time 0, to which its guess belongs.
+
+    Raises:
+        ValueError: no such solution or times; a mechanism in space if `only_planar`.
+    """
     mech, guess = getattr(solution, "mechanism", None), getattr(solution, "guess", None)
     if not isinstance(mech, Mechanism) or guess is None:
         raise ValueError(

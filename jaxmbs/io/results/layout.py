@@ -95,11 +95,11 @@ class Sheet:
         return f"{self.ratio:g} : 1" if self.ratio >= 1 else f"1 : {1 / self.ratio:g}"
 
     def at(self, places) -> np.ndarray:
-        """Return the places of the linkage (..., 2) on the sheet."""
+        """Return the places on the sheet, in millimetres, of places of the linkage (..., 2)."""
         return self.factor * np.asarray(places, float) + self.origin
 
     def in_true_size(self, places) -> np.ndarray:
-        """Return places on the sheet (..., 2) as places of the linkage."""
+        """Return the places of the linkage, in its unit of length, of places on the sheet (..., 2)."""
         return (np.asarray(places, float) - self.origin) / self.factor
 
     def keep_clear(self, points: np.ndarray, cost: float) -> None:
@@ -127,7 +127,7 @@ class Sheet:
         return float(self._costs[close & np.isin(self._costs, (CROSSED_DIMENSION_COST, CROSSED_TEXT_COST))].sum())
 
     def label(self, name: str, point: np.ndarray, *, bold: bool = True) -> Label:
-        """Place a name beside a point, and keep the place clear."""
+        """Place a name beside a point (2,) where it costs least, and keep the place clear."""
         cheapest = (np.inf, Label(TextEntity(name, point), None))
         for away in NAME_DISTANCES:
             if cheapest[0] <= away / 10:  # places further away cost more

@@ -24,7 +24,7 @@ def hold(elements: Elements, name: str, joint: str, value: float) -> None:
         driver = spatial.TranslationalDriver(
             link.parent, link.name, point_i=jnp.asarray(link.r), point_j=jnp.zeros(3), motion=still, **frames
         )
-    elements.drivers[elements.name(name)] = driver
+    elements.drivers[elements.unused_name(name)] = driver
 
 
 def couple(
@@ -50,7 +50,7 @@ def couple(
     if min(np.hypot(*d[:2]) for d in directions) < EXACT:
         raise ModelError(f"{name!r}: couples {first!r} and {second!r}, whose points must be apart across their axes")
     zero = [np.arctan2(d[1], d[0]) for d in directions]
-    name = elements.name(name)
+    name = elements.unused_name(name)
     elements.constraints[name] = spatial.Gear(
         one.name,
         two.name,

@@ -53,7 +53,7 @@ class PrimitiveJoint:
     """A hinge, slide or ball between a parent and a link.
 
     Attributes:
-        kind: one of the four above.
+        kind: `HINGE`, `SLIDE`, `BALL` or `FREE`.
         name: name of the joint.
         point: a point of the joint in the frame of the link, (3,).
         axis: unit vector along its axis in the frame of the link, (3,).

@@ -39,7 +39,7 @@ def add_actuators(mujoco, m, d, elements: Elements, joints: list[str], ignore) -
     for k, name in enumerate(actuator_names(m)):
         if m.opt.disableactuator & (1 << max(int(m.actuator_group[k]), 0)):
             continue
-        for reason in _reasons(mujoco, m, k):
+        for reason in _unsupported_properties(mujoco, m, k):
             raise ModelError(f"actuator {name!r}: {reason} cannot be represented{LEAVE_OUT}")
         j = int(m.actuator_trnid[k, 0])
         if joints[j] not in elements.joints or elements.joints[joints[j]].primitives[0].kind not in (HINGE, SLIDE):
@@ -49,10 +49,10 @@ def add_actuators(mujoco, m, d, elements: Elements, joints: list[str], ignore) -
         control = float(d.ctrl[controls[k]])
         joint = elements.constraint_of[joints[j]]
         actuator = _actuator(mujoco, m, d, k, joint, control, elements.limits.get(joint))
-        elements.forces[elements.name(name)] = actuator
+        elements.forces[elements.unused_name(name)] = actuator
 
 
-def _reasons(mujoco, m, k: int) -> Iterator[str]:
+def _unsupported_properties(mujoco, m, k: int) -> Iterator[str]:
     """Yield the properties of an actuator that an `Actuator` does not have."""
     for field, known in KNOWN.items():
         kind = field.removesuffix("type")

@@ -82,7 +82,7 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     add_equalities(mujoco, m, d, elements, names, ignore)
     add_actuators(mujoco, m, d, elements, names.joints, ignore)
     if np.any(m.opt.gravity) and not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-        elements.forces[elements.name("gravity")] = forces.Gravity(jnp.array(m.opt.gravity))
+        elements.forces[elements.unused_name("gravity")] = forces.Gravity(jnp.array(m.opt.gravity))
     guess, velocities = _initial_motion(mujoco, m, d, elements, names)
     return Model(
         elements.bodies,

@@ -26,7 +26,7 @@ from jaxmbs.system.topology import spanning_tree
 # Attributes of the equalities that close loops, as stiff as steps of 1 ms allow: loops stay closed to about 1 µm.
 STIFF_EQUALITY = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
 # Moving bodies whose mass or a moment of inertia is not above this are refused, as by MuJoCo (its mjMINVAL).
-MIN_VALUE = 1e-15
+MIN_MASS_OR_INERTIA = 1e-15
 # Largest residual of the constraints, in units of length and radians, at which a guess is written as it is; beyond it
 # the guess is assembled first.
 MAX_CLOSED_RESIDUAL = 1e-12
@@ -107,8 +107,8 @@ def _add_body(document: Document, k: int, name: str) -> None:
         _add_joint(document, joint, name, element, reverse=tree.reversed[k])
     inertia = inertia_matrix(body)
     moving = joint is None or document.joints[joint]
-    if moving and (float(body.mass) <= MIN_VALUE or np.linalg.eigvalsh(inertia)[0] <= MIN_VALUE):
-        raise ModelError(f"body {name!r}: MJCF needs a mass and three moments of inertia above {MIN_VALUE:g}")
+    if moving and (float(body.mass) <= MIN_MASS_OR_INERTIA or np.linalg.eigvalsh(inertia)[0] <= MIN_MASS_OR_INERTIA):
+        raise ModelError(f"body {name!r}: MJCF needs a mass and three moments of inertia above {MIN_MASS_OR_INERTIA:g}")
     entries = [*np.diag(inertia), inertia[0, 1], inertia[0, 2], inertia[1, 2]]
     com = in_space(body.com)
     SubElement(element, "inertial", pos=numbers(com), mass=number(body.mass), fullinertia=numbers(entries))
