@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
+import jaxmbs as mbs
 from jaxmbs.cli.motion import motion_of
 from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, positive, read_model, status_names
 from jaxmbs.cli.report import FAILED, OK, Report, working
+from jaxmbs.dynamics.quantities import is_driven
+from jaxmbs.system.layout import unknown
 
 # Suffixes of the films that `jaxmbs animate` writes.
 SUFFIXES = (".gif", ".html", ".mp4")
@@ -28,11 +33,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Write the motion of a model as a film: by its drivers if they determine it, else by simulation."""
-    import numpy as np
-
-    import jaxmbs as mbs
-    from jaxmbs.dynamics.quantities import is_driven
-
     if args.film.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{args.film.name}: the name of a film must end in {', '.join(SUFFIXES)}")
     model = read_model(args)
@@ -53,8 +53,6 @@ def _trace(model, words: list[str]) -> tuple:
     """Return a body and a point on it in its frame; the origin of the frame by default."""
     body, *numbers = words
     if body not in model.bodies:
-        from jaxmbs.system.layout import unknown
-
         raise ValueError(f"--trace: {unknown('body', body, list(model.bodies))}")
     dimension = model.bodies[body].dimension
     try:

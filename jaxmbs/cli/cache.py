@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jaxmbs.cli.report import Report
+from jaxmbs.programs import active_store
 
 
 def arguments(parser) -> None:
@@ -12,8 +13,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Report the folder and size of the cache of compiled programs, after clearing it with `--clear`."""
-    from jaxmbs.programs import active_store
-
     place = active_store()
     if place is None:
         return Report({"folder": None})

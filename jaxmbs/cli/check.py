@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+import jaxmbs as mbs
 from jaxmbs.cli.options import FORMULATIONS, add_model, add_times, add_tolerance, finite, read_model, times_of
 from jaxmbs.cli.report import FAILED, OK, Report, without_noise, working
 
@@ -23,10 +26,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Assemble a model and report its size, degrees of freedom and redundant constraints."""
-    import numpy as np
-
-    import jaxmbs as mbs
-
     with working("reading"):
         model = read_model(args)
     layout = model.layout

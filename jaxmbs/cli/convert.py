@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jaxmbs as mbs
 from jaxmbs.cli.options import add_model, read_model
 from jaxmbs.cli.report import Report
 
@@ -16,8 +17,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Read a model and write it in the format of the output's suffix."""
-    import jaxmbs as mbs
-
     model = read_model(args)
     written = mbs.save(model, args.output, name=model.name or args.model.stem)
     values = {"name": model.name or args.model.stem, "bodies": len(model.bodies), "constraints": len(model.constraints)}

@@ -6,8 +6,14 @@ import csv
 import math
 from pathlib import Path
 
-from jaxmbs.cli.options import add_integrator, add_model, positive_count, read_model
+import jax
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs.cli.options import add_integrator, add_model, integrator_of, read_model, whole_number
 from jaxmbs.cli.report import FAILED, OK, Report, working
+from jaxmbs.cli.varied import number_at, place_of, with_number
+from jaxmbs.element import errors_of
 
 # Name of the column of a record with the times.
 TIME = "t"
@@ -30,9 +36,9 @@ def arguments(parser) -> None:
         help="standard deviation of the noise of all signals or of one; estimated by default",
     )  # fmt: skip
     parser.add_argument(
-        "--segments", type=positive_count, default=1, metavar="N", help="segments of each run, for long runs (1)"
+        "--segments", type=whole_number(1), default=1, metavar="N", help="segments of each run, for long runs (1)"
     )
-    parser.add_argument("--starts", type=positive_count, default=8, metavar="N", help="starts of the search (8)")
+    parser.add_argument("--starts", type=whole_number(1), default=8, metavar="N", help="starts of the search (8)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (0)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="file for the model with the estimates, .json")
     add_integrator(parser)
@@ -40,13 +46,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Fit the free numbers of a model to recorded signals, and report them with their deviations."""
-    import jax
-    import numpy as np
-
-    import jaxmbs as mbs
-    from jaxmbs.cli.options import integrator_of
-    from jaxmbs.cli.varied import number_at, place_of, with_number
-
     if args.output is not None and args.output.suffix != ".json":
         raise ValueError(f"{args.output.name}: the name of a model must end in .json")
     model = read_model(args)
@@ -116,17 +115,13 @@ def _bounds(text: str) -> tuple[str, tuple[float, float]]:
 
 def _record(path: Path, deviations: list[str]):
     """Return a CSV table as an `mbs.Record`."""
-    import jaxmbs as mbs
-
     with path.open(newline="") as file:
         rows = [row for row in csv.reader(file) if row]
     if not rows or rows[0][0].strip() != TIME or len(rows[0]) < 2:
         raise ValueError(f"{path.name}: the first line must be {TIME!r} and the names of the signals")
     names = [name.strip() for name in _join_bracketed(rows[0])]
-    try:
+    with errors_of(path.name):
         table = [[float(x) for x in row] for row in rows[1:]]
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
     for number, row in enumerate(table, 2):
         if len(row) != len(names):
             raise ValueError(f"{path.name}, line {number}: must have {len(names)} numbers, got {len(row)}")
@@ -134,10 +129,8 @@ def _record(path: Path, deviations: list[str]):
     noise: dict[str, float] = {}
     for text in deviations:
         noise |= _deviation(text, names[1:])
-    try:
+    with errors_of(path.name):
         return mbs.Record(columns[0], dict(zip(names[1:], columns[1:], strict=True)), noise or None)
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
 
 
 def _join_bracketed(names: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jaxmbs as mbs
 from jaxmbs.cli.motion import add_output, check_output, report_of
 from jaxmbs.cli.options import add_model, add_times, add_tolerance, read_model, times_of
 from jaxmbs.cli.report import Report, working
@@ -17,8 +18,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Move a model by its drivers and report or write the motion."""
-    import jaxmbs as mbs
-
     check_output(args.output)
     model = read_model(args)
     with working("following the motion"):

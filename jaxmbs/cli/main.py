@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
     for name, about in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=about, epilog=EPILOG)
-        command.add_argument("--json", action="store_true", help="print the result as command line of JSON")
+        command.add_argument("--json", action="store_true", help="print the result as one line of JSON")
         command.add_argument("--float32", action="store_true", help="compute in single precision")
         importlib.import_module(f"jaxmbs.cli.{name}").arguments(command)
     return top
@@ -77,7 +77,7 @@ _halts: list[threading.Event] = []
 
 @contextlib.contextmanager
 def halt_on_interrupt(halt: threading.Event) -> Iterator[None]:
-    """Let the first interrupt only set `halt`; the second command ends the process."""
+    """Let the first interrupt only set `halt`; the second one ends the process."""
     _halts.append(halt)
     try:
         yield

@@ -7,8 +7,13 @@ import io
 import json
 from pathlib import Path
 
-from jaxmbs.cli.options import status_names
+import jax
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs.cli.options import integrator_of, status_names, times_of
 from jaxmbs.cli.report import FAILED, OK, Report, without_noise
+from jaxmbs.dynamics.quantities import is_driven
 
 # Suffixes of the tables that `--output` writes.
 SUFFIXES = (".csv", ".json")
@@ -16,10 +21,6 @@ SUFFIXES = (".csv", ".json")
 
 def motion_of(args, model):
     """Return the motion of a model, by kinematics if drivers determine it, else by simulation."""
-    import jaxmbs as mbs
-    from jaxmbs.cli.options import integrator_of, times_of
-    from jaxmbs.dynamics.quantities import is_driven
-
     if is_driven(model):
         return mbs.kinematics(model, times_of(args), tolerance=args.tolerance)
     return mbs.simulate(model, times_of(args), tolerance=args.tolerance, **integrator_of(args))
@@ -40,11 +41,7 @@ def check_output(path: Path | None) -> None:
 
 
 def report_of(args, model, motion, **more) -> Report:
-    """Return the report of a motion, and write its table if `--output` is given."""
-    import jax
-    import numpy as np
-
-    import jaxmbs as mbs
+    """Return the report of a motion with `more` values by name, and write its table if `--output` is given."""
     from jaxmbs.io.files import write_text
 
     gaps = np.abs(jax.vmap(lambda q, t: mbs.constraints(model, q, t))(motion.q, motion.t))
@@ -60,8 +57,6 @@ def report_of(args, model, motion, **more) -> Report:
 
 def _table(model, motion, suffix: str) -> str:
     """Return a motion as the text of a CSV or JSON file."""
-    import numpy as np
-
     layout = model.layout
     names = ["t", *layout.coordinates]
     names += [f"{kind}.{name}" for kind in ("velocity", "acceleration") for name in layout.velocities]

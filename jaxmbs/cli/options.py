@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from pathlib import Path
+
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs.numerics.results import Status
 
 # Integrators that `--method` takes, names of classes in `jaxmbs`.
 METHODS = ("RK4", "SemiImplicitEuler", "GeneralizedAlpha", "HHT", "CoordinatePartitioning", "Adaptive")
@@ -30,8 +36,6 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
 
 def read_model(args):
     """Return the model of the arguments of `add_model`."""
-    import jaxmbs as mbs
-
     return mbs.load(args.model, ignore=args.ignore)
 
 
@@ -47,14 +51,12 @@ def add_times(parser: argparse.ArgumentParser, count: int) -> None:
     """Add the options for the times of a motion."""
     parser.add_argument("--until", type=positive, default=1.0, metavar="T", help="the last time (1.0)")
     parser.add_argument(
-        "--times", type=times_count, default=count, metavar="N", help=f"number of times, the first is 0 ({count})"
+        "--times", type=whole_number(2), default=count, metavar="N", help=f"number of times, the first is 0 ({count})"
     )
 
 
 def times_of(args):
     """Return the times of the options of `add_times`."""
-    import numpy as np
-
     return np.linspace(0, args.until, args.times)
 
 
@@ -69,8 +71,6 @@ def add_integrator(parser: argparse.ArgumentParser) -> None:
 
 def integrator_of(args) -> dict:
     """Return the arguments of `simulate` for the options of `add_integrator`."""
-    import jaxmbs as mbs
-
     method = getattr(mbs, args.method)
     # Usual values of the parameters for numerical damping.
     known = {"GeneralizedAlpha": (0.9,), "HHT": (-0.1,)}
@@ -100,37 +100,23 @@ def finite(text: str) -> float:
     return value
 
 
-def times_count(text: str) -> int:
-    """Parse a number of times."""
-    return _whole_number(text, 2)
+def whole_number(smallest: int, largest: int = MAX_COUNT) -> Callable[[str], int]:
+    """Return a function that parses a whole number between two bounds, both included."""
 
+    def parse(text: str) -> int:
+        """Return the number of a text, or raise `ArgumentTypeError`."""
+        try:
+            value = int(text)
+        except ValueError:
+            value = smallest - 1
+        if not smallest <= value <= largest:
+            raise argparse.ArgumentTypeError(f"must be a whole number from {smallest} to {largest}, got {text}")
+        return value
 
-def positive_count(text: str) -> int:
-    """Parse a positive whole number."""
-    return _whole_number(text, 1)
-
-
-def designs_count(text: str) -> int:
-    """Parse a number of designs."""
-    return _whole_number(text, 1, MAX_DESIGNS)
-
-
-def _whole_number(text: str, smallest: int, largest: int = MAX_COUNT) -> int:
-    """Parse a whole number between two bounds."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = smallest - 1
-    if not smallest <= value <= largest:
-        raise argparse.ArgumentTypeError(f"must be a whole number from {smallest} to {largest}, got {text}")
-    return value
+    return parse
 
 
 def status_names(status) -> dict[str, int]:
     """Return how many times of a motion have each status, by its name."""
-    import numpy as np
-
-    from jaxmbs.numerics.results import Status
-
     codes, counts = np.unique(np.asarray(status), return_counts=True)
     return {Status(int(code)).name: int(count) for code, count in zip(codes, counts, strict=True)}

@@ -23,10 +23,7 @@ REDUCTIONS: dict[str, Callable] = {
 
 
 def recorder(model, text: str) -> Callable[[MotionWithReactions], Any]:
-    """Return the function of a motion that gives the number named by a text.
-
-    Returns:
-        function of a motion.
+    """Return the function that reduces a quantity of a motion to one number, from a text such as "max piston.x".
 
     Raises:
         ValueError: the text names no reduction, or no quantity of this model.

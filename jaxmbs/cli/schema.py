@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jaxmbs as mbs
 from jaxmbs.cli.report import Report
 
 
@@ -12,8 +13,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Report the JSON Schema of model files."""
-    from jaxmbs.io import schema
-
     # A schema is always printed as JSON.
     args.json = True
-    return Report(schema())
+    return Report(mbs.io.schema())

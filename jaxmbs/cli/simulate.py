@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+import jaxmbs as mbs
 from jaxmbs.cli.motion import add_output, check_output, report_of
 from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, integrator_of, read_model, times_of
 from jaxmbs.cli.report import Report, without_noise, working
@@ -18,10 +21,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Simulate a model from its guess and report or write the motion."""
-    import numpy as np
-
-    import jaxmbs as mbs
-
     check_output(args.output)
     model = read_model(args)
     with working("simulating"):

@@ -7,8 +7,23 @@ import re
 import threading
 from pathlib import Path
 
-from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, designs_count, positive_count
+import jaxmbs as mbs
+from jaxmbs.cli.main import halt_on_interrupt
+from jaxmbs.cli.motion import motion_of
+from jaxmbs.cli.options import (
+    MAX_DESIGNS,
+    add_integrator,
+    add_model,
+    add_times,
+    add_tolerance,
+    read_model,
+    whole_number,
+)
+from jaxmbs.cli.recorded import recorder
 from jaxmbs.cli.report import FAILED, INTERRUPTED, OK, Report, working
+from jaxmbs.cli.varied import check_values, distribution_of, extremes, place_of, with_number
+from jaxmbs.dynamics.quantities import MotionWithReactions
+from jaxmbs.element import errors_of
 
 # Samplers: option and name of the class in `jaxmbs.sweeps`.
 SAMPLERS = {"random": "Random", "latin": "LatinHypercube", "sobol": "Sobol", "grid": "Grid"}
@@ -29,7 +44,10 @@ def arguments(parser) -> None:
     )  # fmt: skip
     parser.add_argument("--sampler", choices=SAMPLERS, default="random", help="sampling of the designs (random)")
     parser.add_argument(
-        "--size", type=designs_count, metavar="N", help=f"number of designs ({DEFAULT_SIZE}), not for grids"
+        "--size",
+        type=whole_number(1, MAX_DESIGNS),
+        metavar="N",
+        help=f"number of designs ({DEFAULT_SIZE}), not for grids",
     )
     parser.add_argument("--designs", type=Path, metavar="TABLE", help="CSV or Parquet file, a column for each place")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
@@ -40,9 +58,9 @@ def arguments(parser) -> None:
     add_times(parser, 101)
     add_integrator(parser)
     add_tolerance(parser)
-    parser.add_argument("--batch", type=positive_count, metavar="N", help="samples at once; tuned by default")
+    parser.add_argument("--batch", type=whole_number(1), metavar="N", help="samples at once; tuned by default")
     parser.add_argument(
-        "--shard", type=shard, default=(1, 1), metavar="K/N", help="only the K-th of N parts, for job arrays"
+        "--shard", type=parse_shard, default=(1, 1), metavar="K/N", help="only the K-th of N parts, for job arrays"
     )
     parser.add_argument("--output", type=Path, metavar="STORE", help="folder; the same command again continues there")
     parser.add_argument("--summary", type=Path, metavar="STORE", help="print quantiles of a store and draw a picture")
@@ -68,7 +86,7 @@ def run(args) -> Report:
     return _sweep(args)
 
 
-def shard(text: str) -> tuple[int, int]:
+def parse_shard(text: str) -> tuple[int, int]:
     """Parse K/N, the k-th of n parts."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
@@ -78,12 +96,9 @@ def shard(text: str) -> tuple[int, int]:
 
 def _sweep(args) -> Report:
     """Run or continue the sweep of a model."""
-    import jaxmbs as mbs
-    from jaxmbs.cli.main import halt_on_interrupt
-
     halt = threading.Event()
     with halt_on_interrupt(halt):
-        designs, measure = _study(args)
+        designs, measure = _designs_and_measure(args)
         found = mbs.sweep(
             measure, designs, store=args.output, batch=args.batch, shard=args.shard, halt=halt, progress=not args.json
         )
@@ -105,22 +120,19 @@ def _missing_lengths(found, k: int, n: int) -> list[int]:
     return [max(0, min(b, stop) - max(a, start)) for a, b in found.missing]
 
 
-def _study(args):
+def _designs_and_measure(args):
     """Return the designs, and the measure of one design."""
-    from jaxmbs.cli.motion import motion_of
-    from jaxmbs.cli.options import read_model
-    from jaxmbs.cli.recorded import recorder
-    from jaxmbs.cli.varied import check_values, extremes, place_of, with_number
-    from jaxmbs.dynamics.quantities import MotionWithReactions
-
     model = read_model(args)
     designs, varied = _designs(args)
-    places = {path: _naming_option("--vary", place_of, model, path) for path in varied}
+    with errors_of("--vary"):
+        places = {path: place_of(model, path) for path in varied}
     for path, steps in places.items():
-        _naming_option(f"--vary {path}", check_values, model, steps, extremes(varied[path], designs.size))
+        with errors_of(f"--vary {path}"):
+            check_values(model, steps, extremes(varied[path], designs.size))
     if not args.record:
         raise ValueError('--record is missing: give a quantity of the motion, such as "max piston.x"')
-    records = {text: _naming_option("--record", recorder, model, text) for text in args.record}
+    with errors_of("--record"):
+        records = {text: recorder(model, text) for text in args.record}
 
     def measure(design):
         """Return the recorded numbers of the motion of a model with the varied numbers of one design."""
@@ -136,9 +148,6 @@ def _study(args):
 
 def _designs(args):
     """Return the designs, mappings of places to numbers, and the distribution or values of each place."""
-    import jaxmbs as mbs
-    from jaxmbs.cli.varied import distribution_of
-
     if (args.designs is None) == (not args.vary):
         raise ValueError("give either --vary, as in --vary bodies.rod.mass=0.5:1.5, or --designs")
     if args.designs is not None:
@@ -151,7 +160,8 @@ def _designs(args):
         path, sign, spec = text.partition("=")
         if not sign or not path or path in varied:
             raise ValueError(f"--vary {text}: give each place once, as in bodies.rod.mass=0.5:1.5")
-        varied[path] = _naming_option(f"--vary {path}", distribution_of, spec, grid)
+        with errors_of(f"--vary {path}"):
+            varied[path] = distribution_of(spec, grid)
     if grid:
         if args.size is not None:
             raise ValueError("--sampler grid takes no --size: it has all combinations of the values")
@@ -160,18 +170,8 @@ def _designs(args):
     return sampler(varied, args.size or DEFAULT_SIZE, args.seed), varied
 
 
-def _naming_option(option: str, function, *given):
-    """Return function(*given); prefix its `ValueError` with the name of the option."""
-    try:
-        return function(*given)
-    except ValueError as error:
-        raise ValueError(f"{option}: {error}") from None
-
-
 def _merge(args) -> Report:
     """Merge the stores of `--merge` into that of `--output`, and report its samples and those that are missing."""
-    import jaxmbs as mbs
-
     with working("merging"):
         found = mbs.sweeps.merge(args.merge, args.output)
     missing = [f"{a} to {b - 1}" for a, b in found.missing]
@@ -181,8 +181,6 @@ def _merge(args) -> Report:
 
 def _summary(args) -> Report:
     """Report statuses and quantiles of the store of `--summary`, and draw its columns against each other."""
-    import jaxmbs as mbs
-
     found = mbs.sweeps.Results(args.summary)
     picture = args.picture or args.summary.resolve().with_suffix(".png")
     if picture.suffix.lower() not in PICTURES or not picture.parent.is_dir():

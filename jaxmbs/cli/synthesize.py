@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 from pathlib import Path
 from typing import Any
 
-from jaxmbs.cli.options import positive, positive_count
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs.cli.options import positive, whole_number
 from jaxmbs.cli.report import Report, working
 
 # Tasks of `jaxmbs synthesize`, names of functions in `jaxmbs.synthesis`.
 TASKS = ("path", "function", "motion", "curve")
-# Ends of output names for which `jaxmbs synthesize` writes the mechanism that it found as a model file.
-MODELS = (".model.json",)
-# Options of `jaxmbs synthesize` that only the task "curve" takes.
-CURVE_OPTIONS = ("links", "sliders", "ratio")
+# End of the output names for which `jaxmbs synthesize` writes the mechanism that it found as a model file.
+MODEL_SUFFIX = ".model.json"
+# Tasks that take each of these options of `jaxmbs synthesize`; all tasks take the others.
+TASKS_OF_OPTION = {
+    "closed": ("path", "curve"),
+    "whole-turn": ("path",),
+    "resume": ("path", "curve"),
+    "output-span": ("function",),
+    "input-span": ("function",),
+    "links": ("curve",),
+    "sliders": ("curve",),
+    "ratio": ("curve",),
+    "lower": ("path", "function", "motion"),
+    "upper": ("path", "function", "motion"),
+}
 
 
 def arguments(parser) -> None:
@@ -35,7 +52,7 @@ def arguments(parser) -> None:
         help="path, curve: the points go all round a closed curve (path: no; curve: if its ends are near to each other)",
     )  # fmt: skip
     parser.add_argument("--whole-turn", action="store_true", help="path: only linkages whose crank turns fully")
-    parser.add_argument("--links", type=positive_count, help="curve: the largest number of links that move (7)")
+    parser.add_argument("--links", type=whole_number(1), help="curve: the largest number of links that move (7)")
     parser.add_argument("--sliders", action="store_true", help="curve: try sliders and blocks as well")
     parser.add_argument("--ratio", type=positive, help="curve: the largest ratio of two lengths")
     parser.add_argument("--lower", type=float, help="lower bound on all lengths")
@@ -47,7 +64,7 @@ def arguments(parser) -> None:
         "--output-span", type=float, metavar="X", help="function: range of the rocker in degrees, or of the slide"
     )
     parser.add_argument("--input-span", type=float, metavar="DEGREES", help="function: range of the crank")
-    parser.add_argument("--starts", type=positive_count, help="number of random starts")
+    parser.add_argument("--starts", type=whole_number(1), help="number of random starts")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (0)")
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="path, curve: file that keeps the search, to continue it"
@@ -60,7 +77,6 @@ def arguments(parser) -> None:
 
 def run(args) -> Report:
     """Search a linkage for the targets of a file, report it, and write the outputs asked for."""
-    import jaxmbs as mbs
     from jaxmbs.io.outlines import read_table
 
     # Check names before the search.
@@ -68,12 +84,14 @@ def run(args) -> Report:
     for path in args.output:
         if path.suffix.lower() not in known:
             raise ValueError(f"{path.name}: the name of an output must end in {', '.join(known)}")
+    _refuse_options(args, args.task, *(name for name, tasks in TASKS_OF_OPTION.items() if args.task not in tasks))
     points = mbs.io.read_curve(args.targets) if args.task == "curve" else read_table(args.targets)
-    found = {"path": _path, "function": _function, "motion": _motion, "curve": _curve}[args.task](args, points)
+    searches = {"path": _search_path, "function": _search_function, "motion": _search_poses, "curve": _search_curve}
+    found = searches[args.task](args, points)
     best = found.best
     for path in args.output:
-        if path.name.endswith(MODELS):
-            mbs.save(best.mechanism, path, guess=best.guess, name=path.name.removesuffix(MODELS[0]))
+        if path.name.endswith(MODEL_SUFFIX):
+            mbs.save(best.mechanism, path, guess=best.guess, name=path.name.removesuffix(MODEL_SUFFIX))
         else:
             mbs.io.export(best, path)
     values = (_values_of_curve if args.task == "curve" else _values)(args, found)
@@ -85,7 +103,7 @@ def _values(args, found) -> dict[str, Any]:
     rows = [{"rank": k + 1, "error": one.error, **one.checks} for k, one in enumerate(found.all)]
     best = found.best
     return {
-        "mechanism": _mechanism(args), "error": best.error, "design": _design(best), "checks": best.checks, "all": rows
+        "mechanism": _linkage_name(args), "error": best.error, "design": _design(best), "checks": best.checks, "all": rows
     }  # fmt: skip
 
 
@@ -111,65 +129,50 @@ def _design(solution) -> dict[str, Any]:
     return {name: value for name, value in solution.design.items() if value is not None}
 
 
-def _mechanism(args) -> str:
+def _linkage_name(args) -> str:
     """Return the name of the linkage, by default a four-bar."""
     return args.mechanism or "four-bar"
 
 
-def _options(args) -> dict[str, Any]:
+def _shared_arguments(args) -> dict[str, Any]:
     """Return the arguments that `synthesis.path`, `function` and `motion` share, from the command line."""
-    options = {"mechanism": _mechanism(args), "lower": args.lower, "upper": args.upper, "seed": args.seed}
+    options = {"mechanism": _linkage_name(args), "lower": args.lower, "upper": args.upper, "seed": args.seed}
     more = {"starts": args.starts, "transmission_angle": args.transmission_angle}
     return options | {name: value for name, value in more.items() if value is not None}
 
 
 def _check_columns(table, counts: tuple[int, ...], rows: str) -> None:
-    """Raise `ValueError` if a table has another number of columns."""
+    """Raise `ValueError` unless a table has one of these numbers of columns; the message calls its rows `rows`."""
     if table.shape[1] not in counts:
         raise ValueError(f"{rows} must have {' or '.join(map(str, counts))} columns, got {table.shape[1]}")
 
 
 def _refuse_options(args, task: str, *names: str) -> None:
-    """Raise `ValueError` for options of other tasks."""
+    """Raise `ValueError` for options with these names that are given; the message says that `task` does not take them."""
     for name in names:
         value = getattr(args, name.replace("-", "_"))
         if value is not None and value is not False:
             raise ValueError(f"--{name} is not an option of {task}")
 
 
-def _path(args, table):
+def _search_path(args, table):
     """Search linkages whose coupler point passes the points of a table; return the result of `synthesis.path`."""
-    import numpy as np
-
-    import jaxmbs as mbs
-
-    _refuse_options(args, "path", "output-span", "input-span", *CURVE_OPTIONS)
     _check_columns(table, (2, 3), "points of a path")
     angles = np.deg2rad(table[:, 2]) if table.shape[1] == 3 else None
-    report = mbs.viz.progress_bar("path")
-    try:
+    with contextlib.closing(mbs.viz.progress_bar("path")) as bar:
         return mbs.synthesis.path(
             table[:, :2],
             crank_angles=angles,
             closed=bool(args.closed),
             whole_turn=args.whole_turn,
-            progress=report,
+            progress=bar,
             resume=args.resume,
-            **_options(args),
+            **_shared_arguments(args),
         )
-    finally:
-        report.close()
 
 
-def _function(args, table):
+def _search_function(args, table):
     """Search linkages whose output angle follows the function of a table; return the result of `synthesis.function`."""
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
-    import jaxmbs as mbs
-
-    _refuse_options(args, "function", "closed", "whole-turn", "resume", *CURVE_OPTIONS)
     _check_columns(table, (2,), "points of a function")
     if args.output_span is None:
         raise ValueError("--output-span is missing: give the range of the output")
@@ -179,48 +182,31 @@ def _function(args, table):
     x, y = (jnp.asarray(column) for column in table.T)
     spline = mbs.motion.Spline(x, y)
     curve = jax.jit(lambda at: spline(at))
-    slides = _mechanism(args) == "slider-crank"
+    slides = _linkage_name(args) == "slider-crank"
     spans: dict[str, Any] = {"output_span": args.output_span if slides else math.radians(args.output_span)}
     if args.input_span is not None:
         spans["input_span"] = math.radians(args.input_span)
     with working("function"):
         return mbs.synthesis.function(
-            lambda x: curve(jnp.asarray(x)), (float(x[0]), float(x[-1])), **spans, **_options(args)
+            lambda x: curve(jnp.asarray(x)), (float(x[0]), float(x[-1])), **spans, **_shared_arguments(args)
         )
 
 
-def _motion(args, table):
+def _search_poses(args, table):
     """Search linkages whose coupler takes the poses of a table; return the result of `synthesis.motion`."""
-    import numpy as np
-
-    import jaxmbs as mbs
-
-    _refuse_options(args, "motion", "closed", "whole-turn", "resume", "output-span", "input-span", *CURVE_OPTIONS)
     _check_columns(table, (3,), "poses")
     poses = np.column_stack([table[:, :2], np.deg2rad(table[:, 2])])
     with working("motion"):
-        return mbs.synthesis.motion(poses, **_options(args))
+        return mbs.synthesis.motion(poses, **_shared_arguments(args))
 
 
-def _curve(args, points):
+def _search_curve(args, points):
     """Search linkages that trace the shape of a curve; return the result of `synthesis.curve`."""
-    import jaxmbs as mbs
-
-    _refuse_options(args, "curve", "whole-turn", "lower", "upper", "output-span", "input-span")
     if args.mechanism is not None:
         _refuse_options(args, "use with --mechanism", "links", "sliders")
     names = ("mechanism", "links", "ratio", "transmission_angle", "starts")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    report = mbs.viz.progress_bar("curve")
-    try:
+    with contextlib.closing(mbs.viz.progress_bar("curve")) as bar:
         return mbs.synthesis.curve(
-            points,
-            closed=args.closed,
-            sliders=args.sliders,
-            seed=args.seed,
-            progress=report,
-            resume=args.resume,
-            **given,
+            points, closed=args.closed, sliders=args.sliders, seed=args.seed, progress=bar, resume=args.resume, **given
         )
-    finally:
-        report.close()

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import time
 
-from jaxmbs.cli.options import add_integrator, add_model, integrator_of, positive_count, read_model
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxmbs as mbs
+from jaxmbs.cli.options import add_integrator, add_model, integrator_of, read_model, whole_number
 from jaxmbs.cli.report import FAILED, OK, Report, working
 
 # Step of the integrator in seconds, without `--step`.
@@ -17,23 +22,15 @@ def arguments(parser) -> None:
     """Add the arguments of `jaxmbs testspeed` to its parser."""
     add_model(parser)
     parser.add_argument(
-        "--batch",
-        type=positive_count,
-        nargs="+",
-        default=[1, 64, 1024],
-        metavar="N",
+        "--batch", type=whole_number(1), nargs="+", default=[1, 64, 1024], metavar="N",
         help="numbers of samples (1 64 1024)",
-    )
-    parser.add_argument("--steps", type=positive_count, default=1000, metavar="N", help="steps of each run (1000)")
+    )  # fmt: skip
+    parser.add_argument("--steps", type=whole_number(1), default=1000, metavar="N", help="steps of each run (1000)")
     add_integrator(parser)
 
 
 def run(args) -> Report:
     """Time the simulation of batches of a model and report steps per second by batch size."""
-    import jax
-
-    import jaxmbs as mbs
-
     model = read_model(args)
     options = integrator_of(args)
     options["step"] = options["step"] or DEFAULT_STEP
@@ -58,12 +55,6 @@ def run(args) -> Report:
 
 def _measure(model, q, count: int, steps: int, options) -> dict:
     """Return speed and compile time of one batch size; the samples start with slightly different velocities."""
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
-    import jaxmbs as mbs
-
     times = jnp.array([0.0, steps * options["step"]])
 
     def final_state(factor):

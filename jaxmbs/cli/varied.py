@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 # Groups of elements in which a path to a number of a model may begin.
@@ -20,14 +21,7 @@ Steps = tuple[str | int, ...]
 
 
 def place_of(model, path: str) -> Steps:
-    """Return the steps to a number of a model from a path such as "constraints.A.point_i.0".
-
-    Args:
-        model: the mechanism.
-        path: names and indices with dots.
-
-    Returns:
-        names of fields and indices.
+    """Return the steps to a number of a model from names and indices with dots, such as "constraints.A.point_i.0".
 
     Raises:
         ValueError: the model has no such number.
@@ -36,7 +30,7 @@ def place_of(model, path: str) -> Steps:
     steps: list[str | int] = []
     node: Any = {group: getattr(model, group) for group in GROUPS}
     while words and not _is_array(node):
-        options = _options(node)
+        options = _named_parts(node)
         # Names of elements may contain dots.
         found = [n for n in range(len(words), 0, -1) if ".".join(words[:n]) in options]
         if not found:
@@ -73,8 +67,6 @@ def number_at(model, steps: Steps) -> float:
 
 def with_number(node, steps: Steps, value):
     """Return the model with another number, which may be traced, at a place."""
-    import jax.numpy as jnp
-
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
@@ -91,7 +83,7 @@ def with_number(node, steps: Steps, value):
 
 
 def check_values(model, steps: Steps, values) -> None:
-    """Raise `ValueError` for values that the model refuses, such as negative masses."""
+    """Raise `ValueError` if the model refuses one of these values at a place, such as a negative mass."""
     from jaxmbs.io.models.json_format.document import model_from, parse, write_json
 
     for value in values:
@@ -102,7 +94,7 @@ def check_values(model, steps: Steps, values) -> None:
 
 
 def extremes(spec: Any, count: int) -> list[float]:
-    """Return the smallest and the largest value that are likely among `count` samples."""
+    """Return the smallest and largest of given values, or those to expect of `count` samples of a distribution."""
     from jaxmbs.sweeps.distributions import AbstractDistribution
 
     probabilities = np.array([0.5, count - 0.5]) / count
@@ -111,17 +103,10 @@ def extremes(spec: Any, count: int) -> list[float]:
 
 
 def distribution_of(text: str, grid: bool) -> Any:
-    """Return the distribution of a number, or the values of a grid.
-
-    Args:
-        text: such as "0.5:1.5" or "normal:0.3,0.001".
-        grid: True for the values of a grid.
-
-    Returns:
-        a distribution, or a list of values.
+    """Return the distribution that a text such as "0.5:1.5" describes, or the list of values of a grid if `grid`.
 
     Raises:
-        ValueError: the text has none of these forms.
+        ValueError: the text has none of the `VALUE_FORMS`, or not that of a grid.
     """
     from jaxmbs.sweeps import Choice, LogUniform, Normal, Uniform
 
@@ -154,7 +139,7 @@ def _is_array(node) -> bool:
     return isinstance(node, (np.ndarray, np.generic, float, jax.Array))
 
 
-def _options(node) -> Mapping[Any, Any]:
+def _named_parts(node) -> Mapping[Any, Any]:
     """Return the parts of a node of a model by name, or by index for tuples."""
     if isinstance(node, Mapping):
         return node

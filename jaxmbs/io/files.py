@@ -32,6 +32,15 @@ def write_text(path: Path, content: str) -> Path:
     return replace_file(path, lambda part: part.write_text(content, encoding="utf-8"))
 
 
+def fields_of(value: Any) -> dict[str, Any] | None:
+    """Return the fields of a named tuple or of a dataclass by name, None for other values."""
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return None
+
+
 def json_value(value, name: str = ""):
     """Return a tree of arrays as JSON, with null for numbers that are not finite; messages call it `name`."""
     if value is None or isinstance(value, str | bool | int):
@@ -40,10 +49,8 @@ def json_value(value, name: str = ""):
         return value if math.isfinite(value) else None
     if isinstance(value, Path):
         return str(value)
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    elif dataclasses.is_dataclass(value):
-        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    fields = fields_of(value)
+    value = value if fields is None else fields
     if isinstance(value, Mapping):
         return {str(key): json_value(part, f"{name}.{key}") for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -100,7 +100,13 @@ def _trajectory(head: dict, arrays: dict[str, np.ndarray]) -> Trajectory:
 
 
 def _document(kept: BroadcastTree, axes: int) -> tuple[dict, str, np.ndarray | None]:
-    """Return the first sample as JSON, the floating-point type, and the numbers of all samples, None if equal."""
+    """Return the mechanism of the first sample as JSON, its floating-point type, and the numbers of all samples.
+
+    `axes` is the number of axes of samples and times. The numbers are None if they are equal in all samples.
+
+    Raises:
+        ModelError: the mechanism cannot be written.
+    """
     geometry = kept.at_index((0,) * axes)
     if geometry is None:
         raise ModelError("its tables were traced, and their numbers are lost")

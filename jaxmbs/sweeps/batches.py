@@ -49,7 +49,7 @@ class Batches:
     def __init__(self, compiled: Callable[[Any], Any], designs: Callable[[int, int], Any], size: int):
         self._compiled, self._designs, self._count = compiled, designs, size
         self._programs: dict[int, Any] = {}
-        self._fits: set[int] = set()
+        self._sizes_that_fit: set[int] = set()
         self._size, self._best, self._rate, self._grows = FIRST_BATCH, FIRST_BATCH, 0.0, True
         self._seconds: list[float] = []
         self._sizes_without_gain = 0
@@ -66,9 +66,9 @@ class Batches:
             # Prefer the smallest program that is already compiled and large enough.
             size = min((one for one in self._programs if one >= left), default=min(size, 1 << (left - 1).bit_length()))
         size = self._round_up(size)
-        while asked is None and size > self._round_up(1) and size not in self._fits:
+        while asked is None and size > self._round_up(1) and size not in self._sizes_that_fit:
             if self._memory_bytes(size) <= MAX_MEMORY_FRACTION * _free_memory():
-                self._fits.add(size)
+                self._sizes_that_fit.add(size)
                 break
             del self._programs[size]
             size = self._round_up(size // BATCH_GROWTH)

@@ -45,13 +45,9 @@ def path_name(path: Sequence[Any]) -> str:
 
 
 def columns_of(tree: Any, source: str, leaf_name: str, prefix: str = "") -> list[Column]:
-    """Return the columns of a tree of arrays or shapes.
+    """Return a column for each leaf of a tree of arrays or shapes, called by its path after the prefix.
 
-    Args:
-        tree: the tree.
-        source: name of the tree in messages.
-        leaf_name: name of the column if the tree is a single leaf.
-        prefix: first part of all names.
+    The column of a tree that is a single leaf is called `leaf_name`. Messages call the tree `source`.
 
     Raises:
         ValueError: a leaf that does not hold real numbers, or two columns with the same name.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import hashlib
+import math
 import threading
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,11 @@ class AbstractDesigns(abc.ABC):
 
     @abc.abstractmethod
     def varied(self) -> list[bool]:
-        """Return True for each leaf that differs between designs; only these leaves are stored."""
+        """Return for each leaf of a design True if it differs between designs; only these leaves are stored."""
 
     @abc.abstractmethod
     def told(self) -> dict[str, Any]:
-        """Return a description as JSON. Designs with equal descriptions are the same."""
+        """Return a description of the designs as JSON; designs with equal descriptions are the same."""
 
 
 class Arrays(AbstractDesigns):
@@ -230,10 +230,7 @@ class Grid(AbstractDesigns):
             if axis.ndim > 1 or not axis.size or axis.dtype.kind not in "biuf":
                 raise ValueError(f"Grid {path_name(path)}: must be a row of numbers, got shape {axis.shape}")
         self.counts = tuple(x.size for x in self.axes)
-        size = 1
-        for count in self.counts:
-            size *= count
-        self.size = check_count("the number of designs", size)
+        self.size = check_count("the number of designs", math.prod(self.counts))
 
     def rows(self, start, stop):
         """Return designs `start` to `stop` − 1, counted with the last leaf fastest."""
@@ -283,7 +280,7 @@ def table(path: str | PathLike[str]) -> Arrays:
     twice = {name for name in read.column_names if read.column_names.count(name) > 1}
     if twice:
         raise ValueError(f"{path.name}: two columns are called {min(twice)!r}")
-    columns: Mapping[str, np.ndarray] = {name: read[name].to_numpy() for name in read.column_names}
+    columns = {name: read[name].to_numpy() for name in read.column_names}
     if not read.num_rows:
         raise ValueError(f"{path.name}: has no rows")
     for name, column in columns.items():
@@ -291,31 +288,14 @@ def table(path: str | PathLike[str]) -> Arrays:
             raise ValueError(f"{path.name}: column {name!r} has empty cells")
         if column.dtype.kind not in "biuf":
             raise ValueError(f"{path.name}: column {name!r} must hold numbers")
-    return Arrays(dict(columns))
-
-
-def as_designs(designs: Any) -> AbstractDesigns:
-    """Convert a tree of arrays to `Arrays`; return other designs unchanged."""
-    return designs if isinstance(designs, AbstractDesigns) else Arrays(designs)
+    return Arrays(columns)
 
 
 def permutation(k: UInt[np.ndarray, " rows"], size: int, keys) -> UInt[np.ndarray, " rows"]:
-    """Return π(k) for a pseudo-random permutation π of 0 … size − 1.
+    """Return π(k) of numbers k below `size`, for a pseudo-random permutation π of 0 … size − 1.
 
-    π is a Feistel network over the next even number of bits, applied again to results that are not below the size.
-
-    Args:
-        k: numbers below `size`.
-        size: length of the permutation.
-        keys: one key for each round of the network.
-
-    Returns:
-        π(k).
-
-    Examples:
-        >>> from jaxmbs.sweeps.designs import permutation
-        >>> print(np.sort(permutation(np.arange(6, dtype=np.uint64), 6, np.arange(4, dtype=np.uint64))))
-        [0 1 2 3 4 5]
+    π is a Feistel network with a round for each of `keys`, over the next even number of bits, applied again to results
+    that are not below the size.
     """
     half = np.uint64(max(1, -(-(size - 1).bit_length() // 2)))
     mask = np.uint64((1 << int(half)) - 1)
@@ -365,18 +345,7 @@ def _sobol(dimensions: int, seed: int, start: int):
 
 
 def check_count(name: str, value) -> int:
-    """Return a positive whole number.
-
-    Args:
-        name: name of the number in the message.
-        value: the number.
-
-    Returns:
-        the number as an int.
-
-    Raises:
-        ValueError: the value is no positive whole number.
-    """
+    """Return a positive whole number as an int; raise `ValueError`, in which it is called `name`, for other values."""
     try:
         count = 0 if isinstance(value, bool) else int(value)
     except (TypeError, ValueError, OverflowError):

@@ -24,20 +24,7 @@ INSTALLED = tuple({*site.getsitepackages(), site.getusersitepackages(), *sysconf
 
 
 def identity(x: Any) -> str:
-    """Return a digest of a function or value that is equal in every process.
-
-    Args:
-        x: a function, or a value that one uses.
-
-    Returns:
-        the digest in hexadecimal digits.
-
-    Examples:
-        >>> from jaxmbs.sweeps.identity import identity
-        >>> scaled = lambda factor: lambda x: factor * x
-        >>> identity(scaled(2.0)) == identity(scaled(2.0)), identity(scaled(2.0)) == identity(scaled(3.0))
-        (True, False)
-    """
+    """Return a digest of a function, or of a value that one uses, in hexadecimal digits, equal in every process."""
     return hashlib.sha256(repr(_describe(x, set())).encode()).hexdigest()
 
 
@@ -47,20 +34,16 @@ def _describe(x: Any, visited: set[int]) -> Any:
         return type(x).__name__, repr(x)
     if isinstance(x, (np.ndarray, np.generic, jax.Array)) and not isinstance(x, jax.core.Tracer):
         return _describe_array(x)
-    if isinstance(x, (tuple, frozenset)):
-        return type(x).__name__, sorted(repr(_describe(y, visited)) for y in x) if isinstance(x, frozenset) else [
-            _describe(y, visited) for y in x
-        ]
+    if isinstance(x, frozenset):
+        return type(x).__name__, sorted(repr(_describe(y, visited)) for y in x)
+    if isinstance(x, tuple):
+        return type(x).__name__, [_describe(y, visited) for y in x]
     if isinstance(x, (list, dict, set, types.ModuleType)) or id(x) in visited:
         return type(x).__name__, getattr(x, "__name__", "")
     visited.add(id(x))
     if isinstance(x, functools.partial):
-        return (
-            "partial",
-            _describe(x.func, visited),
-            _describe(x.args, visited),
-            [(k, _describe(v, visited)) for k, v in x.keywords.items()],
-        )
+        function, arguments = _describe(x.func, visited), _describe(x.args, visited)
+        return "partial", function, arguments, [(k, _describe(v, visited)) for k, v in x.keywords.items()]
     if isinstance(x, types.MethodType):
         return "method", _describe(x.__func__, visited), _describe(x.__self__, visited)
     if isinstance(x, types.FunctionType):
@@ -71,10 +54,8 @@ def _describe(x: Any, visited: set[int]) -> Any:
     inner = getattr(x, "__wrapped__", getattr(x, "callback_func", None))
     if inner is not None:
         return type(x).__name__, _describe(inner, visited)
-    own = getattr(x, "__dict__", {})
-    fields = (
-        [] if _is_installed(type(x)) else [(name, _describe(value, visited)) for name, value in sorted(own.items())]
-    )
+    own = {} if _is_installed(type(x)) else getattr(x, "__dict__", {})
+    fields = [(name, _describe(value, visited)) for name, value in sorted(own.items())]
     return _describe_class(type(x), visited), fields
 
 
@@ -94,11 +75,10 @@ def _describe_function(f: types.FunctionType, visited: set[int]) -> Any:
     values, variables = referenced_values(f)
     cells = [_describe(x, visited) for x in values]
     used = [(name, _describe(x, visited)) for name, x in variables]
-    bound = (
-        _describe(f.__defaults__, visited),
-        [(k, _describe(v, visited)) for k, v in sorted((f.__kwdefaults__ or {}).items())],
-    )
-    return "function", f.__qualname__, _describe_code(f.__code__, visited), cells, used, bound
+    defaults = _describe(f.__defaults__, visited)
+    of_keywords = [(k, _describe(v, visited)) for k, v in sorted((f.__kwdefaults__ or {}).items())]
+    code = _describe_code(f.__code__, visited)
+    return "function", f.__qualname__, code, cells, used, (defaults, of_keywords)
 
 
 def _describe_class(kind: type, visited: set[int]) -> Any:
@@ -107,11 +87,8 @@ def _describe_class(kind: type, visited: set[int]) -> Any:
         return "class", f"{kind.__module__}.{kind.__qualname__}" if _is_installed(kind) else kind.__qualname__
     visited.add(id(kind))
     own = [(name, getattr(x, "__func__", x)) for name, x in sorted(vars(kind).items())]
-    return (
-        "class",
-        kind.__qualname__,
-        [(name, _describe(x, visited)) for name, x in own if isinstance(x, types.FunctionType)],
-    )
+    functions = [(name, _describe(x, visited)) for name, x in own if isinstance(x, types.FunctionType)]
+    return "class", kind.__qualname__, functions
 
 
 def _describe_code(code: types.CodeType, visited: set[int]) -> Any:

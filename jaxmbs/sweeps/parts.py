@@ -57,12 +57,7 @@ def write_part(folder: Path, start: int, table) -> Path:
 
 
 def write_atomically(path: Path, content, exclusive: bool = False) -> None:
-    """Write a file such that it exists as a whole or not at all, also after a loss of power.
-
-    Args:
-        path: the file.
-        content: its bytes.
-        exclusive: fail if the file exists.
+    """Write bytes to a file that then exists as a whole or not at all, also after a loss of power.
 
     Raises:
         FileExistsError: the file exists and `exclusive` is set.
@@ -124,17 +119,7 @@ def missing_ranges(parts: Sequence[Part], start: int, stop: int) -> list[tuple[i
 
 
 def content_of(part: Part) -> Any:
-    """Return the bytes of a part after a check of their checksum.
-
-    Args:
-        part: the part.
-
-    Returns:
-        a buffer.
-
-    Raises:
-        DamagedPart: the bytes do not have the checksum.
-    """
+    """Return the bytes of a part as a buffer; raise `DamagedPart` if they do not have its checksum."""
     content = _memory_map(part.path)
     if _checksum(content) != part.checksum:
         raise DamagedPart(f"{part.path.name} is damaged: run the sweep again to compute its samples anew")
@@ -165,13 +150,9 @@ def _checksum(content) -> str:
 
 def _sync_folder(folder: Path) -> None:
     """Force the entries of a folder onto the disk, on systems that can."""
-    try:
+    with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.sweeps.columns import SAMPLE, STATUS, Column, as_array, schema
 from jaxmbs.sweeps.designs import mix_bits
 from jaxmbs.sweeps.parts import missing_ranges, read_part
-from jaxmbs.sweeps.status import counts_by_name
 from jaxmbs.sweeps.store import Store
 
 # Quantiles of larger results are taken from about this many samples, chosen at random.
@@ -193,21 +192,18 @@ class Results:
         return [known[name] for name in names] or list(known.values())
 
 
-def _subset_mask(sample: np.ndarray, fraction: float) -> np.ndarray:
-    """Return a mask that selects a fraction of samples by their numbers.
+def counts_by_name(counts: Mapping[int, int]) -> dict[str, int]:
+    """Return the number of samples of each status by its name instead of its value, successful ones first."""
+    known = {int(x): x.name for x in Status}
+    return {known.get(code, str(code)): counts[code] for code in sorted(counts)}
 
-    The choice is pseudo-random, as every k-th sample would follow the pattern of a grid or of Sobol's points.
 
-    Args:
-        sample: numbers of the samples.
-        fraction: fraction of the samples to select.
-
-    Returns:
-        True for the samples selected.
-    """
+def _subset_mask(samples: np.ndarray, fraction: float) -> np.ndarray:
+    """Return True for about this fraction of samples, given by their numbers (n,), always for the same ones."""
     if fraction >= 1:
-        return np.ones(len(sample), bool)
-    return mix_bits(sample.astype(np.uint64)) < np.uint64(fraction * 2.0**64)
+        return np.ones(len(samples), bool)
+    # Pseudo-random: every k-th sample would follow the pattern of a grid or of Sobol's points.
+    return mix_bits(samples.astype(np.uint64)) < np.uint64(fraction * 2.0**64)
 
 
 def _summary(sums: np.ndarray, centre: float, picked: list[np.ndarray]) -> dict[str, float]:

@@ -75,14 +75,7 @@ class Store:
 
     @classmethod
     def open_or_create(cls, folder: str | os.PathLike[str], manifest: dict[str, Any]) -> Store:
-        """Open the store of a sweep; create it if the folder has none.
-
-        Args:
-            folder: the folder.
-            manifest: description of the sweep.
-
-        Returns:
-            the store.
+        """Return the store of the sweep with this manifest, created if the folder is empty or does not exist.
 
         Raises:
             ValueError: the folder holds other files, another sweep, or a sweep of another version.
@@ -153,11 +146,7 @@ class Store:
 
     @contextlib.contextmanager
     def write_lock(self, start: int, stop: int) -> Iterator[Path]:
-        """Lock a range of samples against other writers. The lock ends with the process, however that ends.
-
-        Args:
-            start: first sample.
-            stop: last sample + 1.
+        """Lock samples `start` to `stop` − 1 against other writers. The lock ends with the process, however that ends.
 
         Yields:
             the path of a file that exists as long as the lock. Workers stop when it is gone.

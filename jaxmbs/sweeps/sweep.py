@@ -7,19 +7,17 @@ import errno
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from pathlib import Path
 from typing import Any
 
 from jaxmbs.numerics.results import Status
 from jaxmbs.sweeps.batches import StopSignal
-from jaxmbs.sweeps.designs import as_designs, check_count
+from jaxmbs.sweeps.designs import AbstractDesigns, Arrays, check_count
 from jaxmbs.sweeps.parts import missing_ranges
-from jaxmbs.sweeps.results import Results
-from jaxmbs.sweeps.status import counts_by_name
+from jaxmbs.sweeps.results import Results, counts_by_name
 from jaxmbs.sweeps.store import Store, manifest_of, stored_columns
-from jaxmbs.sweeps.task import Counts, Task
+from jaxmbs.sweeps.task import Task
 from jaxmbs.sweeps.workers import run_on_workers
 
 # Function report(samples done, samples in all, number of samples by name of status), called after each stored part.
@@ -66,6 +64,7 @@ def sweep(
     Raises:
         ValueError: a measure or designs that cannot be used; a store of another sweep, or one that another sweep
             writes to.
+        ImportError: the package `pyarrow` is not installed.
 
     Examples:
         >>> designs = mbs.sweeps.Sobol({"rod": mbs.sweeps.Uniform(0.9, 2.5)}, size=256)
@@ -76,16 +75,20 @@ def sweep(
         >>> print(found.statuses())  # a rod shorter than 1 does not turn fully
         {'CONVERGED': 240, 'LOCKED_UP': 16}
     """
-    _require_pyarrow()
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ImportError("sweeps need pyarrow: pip install pyarrow") from error
     k, n = _check_shard(shard)
     batch = None if batch is None else check_count("batch", batch)
     if not (isinstance(progress, bool) or progress is None or callable(progress)):
         raise ValueError(f"progress must be True, False, or a function, got {progress!r}")
     if executor is not None and not hasattr(executor, "submit"):
         raise ValueError(f"executor must be one such as ProcessPoolExecutor(8), got {executor!r}")
-    task = Task(measure, as_designs(designs), traced, () if traced else stored_columns(store))
-    size = task.designs.size
-    opened = Store.open_or_create(store, manifest_of(task.description, task.designs.told(), task.columns))
+    designs = designs if isinstance(designs, AbstractDesigns) else Arrays(designs)
+    task = Task(measure, designs, traced, () if traced else stored_columns(store))
+    size = designs.size
+    opened = Store.open_or_create(store, manifest_of(task.description, designs.told(), task.columns))
     start, stop = size * (k - 1) // n, size * k // n
     with (
         opened.write_lock(start, stop) as token,
@@ -98,7 +101,7 @@ def sweep(
         counts: Counter = Counter()
         stop_control = _StopControl(halt)
         if executor is None:
-            finished = _run_in_this_process(task, opened.folder, gaps, batch, stop_control)
+            finished = task.run(opened.folder, start, stop, batch, stop_control)
         else:
             finished = run_on_workers(executor, task, token, gaps, batch, stop_control)
         with contextlib.closing(finished) as parts:
@@ -108,17 +111,9 @@ def sweep(
                 # Store the computed samples before an error or interrupt of the report is raised.
                 with stop_control.deferred_error():
                     report(done, stop - start, counts_by_name(counts))
-        stop_control.raise_deferred()
+        if stop_control.error is not None:
+            raise stop_control.error
     return Results(opened.folder)
-
-
-def _run_in_this_process(
-    task: Task, folder: Path, gaps, batch: int | None, halt: StopSignal
-) -> Generator[Counts, None, None]:
-    """Compute the missing samples here; yield the counts by status of each finished part."""
-    for start, stop in gaps:
-        if not halt.is_set():
-            yield from task.run(folder, start, stop, batch, halt)
 
 
 class _StopControl:
@@ -141,11 +136,6 @@ class _StopControl:
             if self.error is not None:
                 raise
             self.error = error
-
-    def raise_deferred(self) -> None:
-        """Raise the exception that was kept, if any."""
-        if self.error is not None:
-            raise self.error
 
 
 def _check_shard(given) -> tuple[int, int]:
@@ -193,16 +183,5 @@ def _progress_report(progress: bool | Report) -> Iterator[Report]:
             failed = [f"{name} {count / total:.2%}" for name, count in counts.items() if name != Status.CONVERGED.name]
             return ", ".join([f"{total / (time.monotonic() - began):,.0f}/s", *(failed or ["all CONVERGED"])])
 
-        bar = ProgressBar("sweep", "samples", caption)
-        try:
+        with contextlib.closing(ProgressBar("sweep", "samples", caption)) as bar:
             yield bar
-        finally:
-            bar.close()
-
-
-def _require_pyarrow() -> None:
-    """Raise `ImportError` if pyarrow is missing."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise ImportError("sweeps need pyarrow: pip install pyarrow") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
@@ -68,25 +68,25 @@ class Task:
         measure: function from a design to a tree of results.
         designs: all designs of the sweep.
         traced: True to trace the measure and compile it for a batch; False to call it for each design.
-        known: the columns of an existing store, which save a first call of a measure that is not traced.
+        stored_columns: the columns of an existing store, which save a first call of a measure that is not traced.
     """
 
-    def __init__(self, measure: Callable, designs: AbstractDesigns, traced: bool = True, known: Sequence[Column] = ()):
+    def __init__(
+        self, measure: Callable, designs: AbstractDesigns, traced: bool = True, stored_columns: Sequence[Column] = ()
+    ):
         if not callable(measure):
             raise ValueError(f"measure must be a function of a design, got {measure!r}")
-        self.measure, self.designs, self.traced, self._known = measure, designs, traced, tuple(known)
+        self.measure, self.designs, self.traced, self._stored_columns = measure, designs, traced, tuple(stored_columns)
         self._refusal_reported = False
-        self.batches = Batches(self._compile, self._designs, designs.size) if traced else None
+        compiled = lambda design: self._compute.lower(design).compile()
+        self.batches = Batches(compiled, self._designs, designs.size) if traced else None
 
     @cached_property
     def columns(self) -> list[Column]:
         """Columns of the store: sample, varied leaves of the design, results, status."""
         design = jax.tree.map(lambda x: x[0], self._designs(0, 1))
-        of_designs = [
-            x
-            for x, kept in zip(columns_of(design, "designs", DESIGN, DESIGN), self._has_column_of_design, strict=True)
-            if kept
-        ]
+        all_of_design = columns_of(design, "designs", DESIGN, DESIGN)
+        of_designs = [x for x, kept in zip(all_of_design, self._has_column_of_design, strict=True) if kept]
         return [Column(SAMPLE, "int64", ()), *of_designs, *self._result_columns, Column(STATUS, "int32", ())]
 
     @cached_property
@@ -98,8 +98,10 @@ class Task:
     @cached_property
     def _result_columns(self) -> list[Column]:
         """Columns of the results, without the status of the sample."""
-        if self._known:
-            return [x for x in self._known if x.name not in (SAMPLE, STATUS) and x.name.split(".")[0] != DESIGN]
+        if self._stored_columns:
+            return [
+                x for x in self._stored_columns if x.name not in (SAMPLE, STATUS) and x.name.split(".")[0] != DESIGN
+            ]
         return [x for x in (self._measured_columns if self.traced else self._columns_by_trial()) if _has_column(x)]
 
     @cached_property
@@ -134,7 +136,8 @@ class Task:
         """Jaxpr of the measure of one design, and the shapes of its results."""
         design = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), self._designs(0, 1))
         try:
-            return jax.make_jaxpr(_with_array_results(self.measure), return_shape=True)(design)
+            with_arrays = lambda design: jax.tree.map(jnp.asarray, self.measure(design))
+            return jax.make_jaxpr(with_arrays, return_shape=True)(design)
         except NOT_TRACEABLE as error:
             raise ValueError(
                 "measure needs the numbers of its design, so it cannot be traced. Write it in jax.numpy, "
@@ -143,10 +146,6 @@ class Task:
             ) from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"measure: {' '.join(str(error).split())}") from error
-
-    def _compile(self, design: Any) -> Any:
-        """Compile `_compute` for batches of the size of `design`."""
-        return self._compute.lower(design).compile()
 
     @cached_property
     def _compute(self) -> Any:
@@ -160,20 +159,19 @@ class Task:
             kept = [x for column, x in zip(columns, results, strict=True) if _has_column(column)]
             return kept, combined_status(columns, results, jnp)
 
-        program = (
-            ProgramWithFallback(of_one) if estimate_operations(closed.jaxpr, loops=False) <= MAX_SCALARS else of_one
-        )
+        is_small = estimate_operations(closed.jaxpr, loops=False) <= MAX_SCALARS
+        program = ProgramWithFallback(of_one) if is_small else of_one
         return jax.jit(jax.vmap(lambda design: program(*jax.tree.leaves(design))))
 
     def _launch(self, start: int, stop: int, batch: int) -> Rows:
-        """Start to compute samples; the arrays returned may still be in computation on the devices."""
+        """Start to compute samples `start` to `stop` − 1, padded to `batch`; the arrays may still be in computation."""
         design = self._designs(start, stop)
         kept = [x for x, varied in zip(jax.tree.leaves(design), self._has_column_of_design, strict=True) if varied]
         if self.batches is None:
-            results, status = self._one_by_one(design, start)
+            results, status = self._compute_one_by_one(design, start)
         else:
-            filled = np.minimum(np.arange(batch), stop - start - 1)
-            design = jax.tree.map(lambda x: x[filled], design) if batch > stop - start else design
+            padded = np.minimum(np.arange(batch), stop - start - 1)
+            design = jax.tree.map(lambda x: x[padded], design) if batch > stop - start else design
             results, status = self.batches.program(batch)(shard_over_devices(design))
         return Rows(kept, results, status, stop - start)
 
@@ -184,8 +182,11 @@ class Task:
         except ValueError as error:
             raise _RefusedByMeasure(*error.args) from error
 
-    def _one_by_one(self, designs: Any, start: int) -> tuple[list[np.ndarray], np.ndarray]:
-        """Return results and statuses of designs, called one by one. Refused designs have NaN, integers 0."""
+    def _compute_one_by_one(self, designs: Any, start: int) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return results and statuses of designs, the first of which is sample `start`, by one call of the measure each.
+
+        Results of designs that the measure refuses are NaN, or 0 in columns of integers.
+        """
         columns, rows = self._result_columns, []
         for k in range(len(jax.tree.leaves(designs)[0])):
             try:
@@ -199,12 +200,12 @@ class Task:
                 continue
             own, results = _check_names(columns_of(given, "measure", "value")), jax.tree.leaves(given)
             kept = [k for k, column in enumerate(own) if _has_column(column)]
-            self._check_same([own[k] for k in kept], start + k)
+            self._check_columns([own[k] for k in kept], start + k)
             rows.append(([results[k] for k in kept], int(combined_status(own, results, np))))
         stacked = [np.array([row[0][j] for row in rows], x.dtype) for j, x in enumerate(columns)]
         return stacked, np.array([row[1] for row in rows], np.int32)
 
-    def _check_same(self, given: Sequence[Column], sample: int) -> None:
+    def _check_columns(self, given: Sequence[Column], sample: int) -> None:
         """Raise `ValueError` if the results of a sample do not fit into the columns."""
         listed = lambda columns: ", ".join(f"{x.name} {x.dtype}{list(x.shape) or ''}" for x in columns) or "nothing"
         fits = len(given) == len(self._result_columns) and all(
@@ -218,8 +219,8 @@ class Task:
 
     def run(
         self, folder: Path, start: int, stop: int, batch: int | None = None, halt: StopSignal | None = None
-    ) -> Iterator[Counts]:
-        """Compute and store the samples of a range that are in no part.
+    ) -> Generator[Counts, None, None]:
+        """Compute the samples `start` to `stop` − 1 that are in no part of a folder, and store them there.
 
         One part is written while the next one is computed. After an error, an interrupt or `halt` the samples computed
         so far are stored.
@@ -240,7 +241,7 @@ class Task:
         with ThreadPoolExecutor(1) as writer:
             waiting: Future | None = None
             for begin, end in missing_ranges(parts_of(folder), start, stop):
-                for first, arrays in self._in_parts(begin, end, batch, halt):
+                for first, arrays in self._compute_parts(begin, end, batch, halt):
                     write = partial(_write_columns, folder, first, self.columns, arrays)
                     try:
                         counts = None if waiting is None else waiting.result()
@@ -253,14 +254,14 @@ class Task:
             if waiting is not None:
                 yield waiting.result()
 
-    def _in_parts(
+    def _compute_parts(
         self, start: int, stop: int, batch: int | None, halt: StopSignal | None
     ) -> Iterator[tuple[int, list[list[np.ndarray]]]]:
         """Yield the first sample of each part, and its columns as lists of arrays."""
         max_rows = max(1, PART_BYTES // sum(x.bytes for x in self.columns))
         part, began = _OpenPart(start, min(max_rows, stop - start)), time.monotonic()
         try:
-            for rows in self._batches(start, stop, batch, halt):
+            for rows in self._compute_batches(start, stop, batch, halt):
                 remaining: Rows | None = rows
                 while remaining is not None:
                     remaining = part.take(remaining)
@@ -277,7 +278,7 @@ class Task:
         if part.filled:
             yield part.first, part.arrays()
 
-    def _batches(self, start: int, stop: int, batch: int | None, halt: StopSignal | None) -> Iterator[Rows]:
+    def _compute_batches(self, start: int, stop: int, batch: int | None, halt: StopSignal | None) -> Iterator[Rows]:
         """Yield one batch after the other; the next one is started before a batch is yielded."""
         launched: list[Rows] = []
         try:
@@ -330,15 +331,9 @@ class _OpenPart:
 
 
 def combined_status(columns: Sequence[Column], results: Sequence[Any], xp: Any) -> Any:
-    """Return the status of a sample: the status in its results that is furthest from 0, or NON_FINITE.
+    """Return the status of a sample as int32: the status among its results, one per column, that is furthest from 0.
 
-    Args:
-        columns: columns of the results.
-        results: values of the results.
-        xp: NumPy or `jax.numpy`.
-
-    Returns:
-        the status as int32; NON_FINITE if all statuses are 0 and a number is not finite.
+    If all of them are 0 and a number is not finite it is NON_FINITE. `xp` is NumPy or `jax.numpy`.
     """
     worst, finite = xp.asarray(0), xp.asarray(True)
     for column, value in zip(columns, results, strict=True):
@@ -380,11 +375,6 @@ def _check_names(columns: list[Column]) -> list[Column]:
         if column.name == STATUS and not _is_status(column):
             raise ValueError(f"measure: {STATUS!r} must hold whole numbers such as those of mbs.Status")
     return columns
-
-
-def _with_array_results(measure: Callable) -> Callable:
-    """Return the measure with its results converted to arrays."""
-    return lambda design: jax.tree.map(jnp.asarray, measure(design))
 
 
 def _write_columns(folder: Path, first: int, columns: Sequence[Column], arrays: list[list[np.ndarray]]) -> Counts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import pickle
 import time
 from collections import Counter
@@ -18,7 +19,7 @@ import jax
 from jaxmbs.sweeps.batches import FIRST_BATCH, StopSignal
 from jaxmbs.sweeps.task import Counts, Task
 
-# Largest number of ranges that the samples are divided into.
+# Samples are divided into at most this many ranges, or as many as are submitted at a time if that is more.
 MAX_RANGES = 1000
 # Ranges submitted at a time for each worker.
 RANGES_PER_WORKER = 2
@@ -26,6 +27,8 @@ RANGES_PER_WORKER = 2
 RANGES_UNKNOWN_WORKERS = 64
 # A range whose worker was lost is tried at most this many times.
 MAX_ATTEMPTS = 3
+# Numbers of the errors of a disk that any other worker would meet too: full, over the quota, or not writable.
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
 # Seconds between two checks of futures and of the stop signal.
 POLL_SECONDS = 0.2
 
@@ -48,7 +51,7 @@ def run_on_workers(
     executor: Executor, task: Task, token: Path, gaps, batch: int | None, halt: StopSignal
 ) -> Generator[Counts, None, None]:
     """Compute ranges of samples on the workers of an executor and yield counts by status of each finished range."""
-    payload, exact = _pickle_task(task), bool(jax.config.read("jax_enable_x64"))
+    payload, x64 = _pickle_task(task), bool(jax.config.read("jax_enable_x64"))
     workers = getattr(executor, "_max_workers", None)
     max_submitted = RANGES_PER_WORKER * workers if isinstance(workers, int) else RANGES_UNKNOWN_WORKERS
     waiting = _divide_gaps(gaps, batch, max_submitted)[::-1]
@@ -59,7 +62,7 @@ def run_on_workers(
                 chunk = waiting.pop()
                 try:
                     future = executor.submit(
-                        run_range, payload, str(token.resolve()), chunk.start, chunk.stop, batch, exact
+                        run_range, payload, str(token.resolve()), chunk.start, chunk.stop, batch, x64
                     )
                 except Exception as error:  # executors raise anything
                     raise _lost_worker_error(chunk, error) from error
@@ -97,7 +100,7 @@ def run_on_workers(
 
 
 def _divide_gaps(gaps, batch: int | None, min_count: int) -> list[Range]:
-    """Divide gaps into ranges, of whole batches if a batch size is given."""
+    """Divide gaps, ranges of missing samples, into `min_count` ranges or more, of whole batches if `batch` is given."""
     total = sum(stop - start for start, stop in gaps)
     count = max(min_count, min(MAX_RANGES, total // (batch or FIRST_BATCH)))
     length = max(1, -(-total // count))
@@ -125,20 +128,19 @@ def _lost_worker_error(chunk: Range, error: BaseException) -> RuntimeError:
     )
 
 
-def run_range(payload: bytes, token: str, start: int, stop: int, batch: int | None, exact: bool) -> Counts | Failure:
-    """Compute a range in a worker, store it in the folder of `token`, and return the counts by status."""
+def run_range(payload: bytes, token: str, start: int, stop: int, batch: int | None, x64: bool) -> Counts | Failure:
+    """Return the counts by status of a range of samples after computing and storing it, in a worker.
+
+    `payload` is the pickled task. `token` is a file in the folder of the store; the worker stops once it is gone. `x64` is
+    True if JAX computes in double precision.
+    """
     counts: Counter = Counter()
-    with jax.enable_x64(exact):
+    with jax.enable_x64(x64):
         try:
-            for found in _task(payload, exact).run(Path(token).parent, start, stop, batch, _TokenGone(Path(token))):
+            for found in _task(payload, x64).run(Path(token).parent, start, stop, batch, _TokenGone(Path(token))):
                 counts.update(found)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno not in (
-                errno.ENOSPC,
-                errno.EDQUOT,
-                errno.EACCES,
-                errno.EROFS,
-            ):
+            if isinstance(error, OSError) and error.errno not in DISK_ERRORS:
                 raise
             return Failure(_picklable_error(error))
     return dict(counts)
@@ -157,27 +159,21 @@ class _TokenGone:
 
 def _pickle_task(task: Task) -> bytes:
     """Return the pickled arguments of a task, or raise `ValueError`."""
+    pickler: Any = pickle
+    with contextlib.suppress(ImportError):  # cloudpickle also pickles functions that are defined in no module
+        pickler = importlib.import_module("cloudpickle")
     try:
-        return _pickler().dumps((task.measure, task.designs, task.traced, task.columns))
+        return pickler.dumps((task.measure, task.designs, task.traced, task.columns))
     except Exception as error:  # pickles raise anything
         raise ValueError(
             f"measure and designs must be picklable to be sent to workers: {' '.join(str(error).split())}"
         ) from error
 
 
-def _pickler() -> Any:
-    """Return cloudpickle, which also pickles functions defined in no module, or pickle if that is not installed."""
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle
-    return cloudpickle
-
-
 @lru_cache(maxsize=2)
-def _task(payload: bytes, exact: bool) -> Task:
-    """Return the task of a worker. It is compiled once for each precision."""
-    del exact
+def _task(payload: bytes, x64: bool) -> Task:
+    """Return the task of a worker from its pickled arguments, the same object again for the same precision."""
+    del x64
     return Task(*pickle.loads(payload))
 
 

@@ -82,10 +82,9 @@ class Model(Mechanism):
         clash = [body for body in (*self.bodies, *self.constraints) if body in single]
         if clash:
             raise ValueError(f"name {clash[0]!r}: is also the name of a coordinate; choose another")
-        unknown = [joint for joint in limits or {} if joint not in self.constraints]
-        if unknown:
-            raise ValueError(f"limits: no constraint is called {unknown[0]!r}")
         for joint, (low, high) in (limits or {}).items():
+            if joint not in self.constraints:
+                raise ValueError(f"limits: no constraint is called {joint!r}")
             if not low <= high:
                 raise ValueError(f"limits: those of {joint!r} must be (lower, upper), got {low} and {high}")
         if unit not in LENGTH_UNITS:
@@ -128,17 +127,16 @@ class Model(Mechanism):
 
 def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = None) -> Model:
     """Return a mechanism as a model. A guess, velocities or a name replace those of a `Model`."""
-    model = mech if isinstance(mech, Model) else None
+    elements = mech.bodies, mech.constraints, mech.drivers, mech.forces
+    if not isinstance(mech, Model):
+        return Model(*elements, guess=guess, velocities=velocities, name=name or "")
     return Model(
-        mech.bodies,
-        mech.constraints,
-        mech.drivers,
-        mech.forces,
-        guess=model.guess if guess is None and model else guess,
-        velocities=model.velocity_by_name if velocities is None and model else velocities,
-        name=name if name is not None else model.name if model else "",
-        limits=model.limits if model else None,
-        unit=model.unit if model else "m",
+        *elements,
+        guess=mech.guess if guess is None else guess,
+        velocities=mech.velocity_by_name if velocities is None else velocities,
+        name=mech.name if name is None else name,
+        limits=mech.limits,
+        unit=mech.unit,
     )
 
 

@@ -14,7 +14,7 @@ from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND, AbstractConstraint
 from jaxmbs.io.models.links.couplings import couple
 from jaxmbs.io.models.links.elements import Elements, elements_of
-from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, Link, PrimitiveJoint, along_z
+from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, Link, PrimitiveJoint, along_z, frames_at_zero
 from jaxmbs.io.models.mjcf.files import xml_root
 from jaxmbs.io.models.mjcf.unsupported import check_ignore
 from jaxmbs.io.models.model import Model, ModelError
@@ -35,7 +35,7 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
 def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
-    """Read a model from a URDF file, in its zero configuration, at rest, under a gravity of 9.81 along −z.
+    """Return the model of a URDF file, at rest with all joints at zero, under a gravity of 9.81 along −z; see `load`.
 
     - A link becomes a `spatial.Body` with the frame of the link, which is that of the joint to its parent. revolute and
       continuous become `Revolute`; prismatic, fixed and planar `Prismatic`, `Rigid` and `Planar`, with their names;
@@ -48,14 +48,6 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
       calibration and safety controllers are left out.
     - `mimic` becomes a `Gear` of two hinges on the same link.
     - No mesh is opened.
-
-    Args:
-        path: the file.
-        ignore: tags of `IGNORABLE` to leave out.
-        loops: constraints that close loops, as a mapping or pairs of names and elements; links are bodies.
-
-    Returns:
-        the model.
 
     Raises:
         ModelError: an element that cannot be represented, by name; joints that form no tree; malformed input.
@@ -71,7 +63,7 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
         raise ModelError("robot: must have a link with mass besides the ground")
     _add_mimics(root, elements, ignore)
     _add_loops(elements, loops)
-    elements.forces[elements.name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
+    elements.forces[elements.unused_name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
     return Model(
         elements.bodies,
         elements.constraints,
@@ -275,15 +267,12 @@ def _add_loops(elements: Elements, loops) -> None:
                 raise ModelError(
                     f"loop {name!r}: link {body!r} is part of {place.body!r}: name that, with points in its frame"
                 )
-        if elements.name(name) != name:
+        if elements.unused_name(name) != name:
             raise ModelError(f"loop {name!r}: another element has this name; choose another")
         elements.constraints[name] = element
 
 
 def _at_zero(links: Sequence[Link], elements: Elements) -> dict[str, np.ndarray]:
     """Return the coordinates of all bodies with all joints at zero."""
-    placed = {GROUND: (np.zeros(3), np.eye(3))}
-    for link in links:
-        r, a = placed[link.parent]
-        placed[link.name] = r + a @ link.r, a @ link.a
-    return {name: np.asarray(spatial.coordinates(*placed[name])) for name in elements.bodies}
+    frames = frames_at_zero(links)
+    return {name: np.asarray(spatial.coordinates(frames[name].r, frames[name].a)) for name in elements.bodies}

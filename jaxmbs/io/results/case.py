@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,10 +11,13 @@ import numpy as np
 
 from jaxmbs import planar, spatial
 from jaxmbs.analyses.kinematics import kinematics
+from jaxmbs.io.files import fields_of
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
+# Millimetres in each unit of length.
+MILLIMETRES = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "in": 25.4, "ft": 304.8}
 # Classes of drivers that prescribe an angle; the first such driver of a mechanism turns the crank.
 ANGLE_DRIVERS = (
     planar.RevoluteDriver,
@@ -64,7 +66,11 @@ class Case(NamedTuple):
 
 
 def case_of(solution, times: np.ndarray, *, only_planar: bool = False) -> Case:
-    """Follow the motion of a solution through all times, from time 0, to which its guess belongs."""
+    """Return a solution with its motion at `times` (T,), followed from time 0, to which its guess belongs.
+
+    Raises:
+        ValueError: no such solution or times; a mechanism in space if `only_planar`.
+    """
     mech, guess = getattr(solution, "mechanism", None), getattr(solution, "guess", None)
     if not isinstance(mech, Mechanism) or guess is None:
         raise ValueError(
@@ -96,14 +102,9 @@ def _point(solution, mech: Mechanism) -> tuple[str, np.ndarray] | None:
         return named[0], np.asarray(named[1], float)
     design = getattr(solution, "design", None)
     # A function generator is a four-bar without a point of interest.
-    if (
-        isinstance(design, Mapping)
-        and "point" in design
-        and "coupler" in mech.bodies
-        and not is_function_generator(solution)
-    ):
-        return "coupler", np.asarray(design["point"], float)
-    return None
+    if not isinstance(design, Mapping) or "point" not in design or is_function_generator(solution):
+        return None
+    return ("coupler", np.asarray(design["point"], float)) if "coupler" in mech.bodies else None
 
 
 def is_function_generator(solution) -> bool:
@@ -113,10 +114,5 @@ def is_function_generator(solution) -> bool:
 
 def fields(solution) -> dict[str, Any]:
     """Return the fields of a solution by name, without the mechanism."""
-    if hasattr(solution, "_asdict"):
-        held = solution._asdict()
-    elif dataclasses.is_dataclass(solution):
-        held = {field.name: getattr(solution, field.name) for field in dataclasses.fields(solution)}
-    else:
-        held = dict(vars(solution))
+    held = fields_of(solution) or vars(solution)
     return {name: value for name, value in held.items() if name != "mechanism"}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.results.case import Case
+from jaxmbs.io.results.case import MILLIMETRES, Case
 from jaxmbs.io.results.entities import LETTER_WIDTH, THIN, Circle, Entity, Line, TextEntity, distance
 from jaxmbs.io.results.layout import (
     CROSSED_BAR_COST,
@@ -19,7 +19,7 @@ from jaxmbs.io.results.layout import (
     WIDTH,
     Sheet,
 )
-from jaxmbs.io.results.skeleton import MILLIMETRES, Skeleton, skeleton_of
+from jaxmbs.io.results.skeleton import Skeleton, skeleton_of
 from jaxmbs.viz.planar.scene import Scene
 from jaxmbs.viz.planar.shapes import Style
 from jaxmbs.viz.style import ACCENT, INK, PAPER
@@ -84,7 +84,7 @@ class TechnicalDrawing(NamedTuple):
 
 
 def drawing_of(case: Case, title: str, unit: str) -> TechnicalDrawing:
-    """Return the drawing of a planar solution at the first time that its mechanism reaches."""
+    """Return the drawing of a planar solution, with lengths in `unit`, at the first time that its mechanism reaches."""
     skeleton = skeleton_of(case)
     mech, good = case.mechanism, case.good
     marked = [] if case.point is None else [(case.point[0], case.point[1].tolist())]
@@ -105,7 +105,7 @@ def drawing_of(case: Case, title: str, unit: str) -> TechnicalDrawing:
 
 
 def _skeleton_lines(skeleton: Skeleton, sheet: Sheet, radius: float) -> list[Entity]:
-    """Return straight lines between pins, centre lines of slides, curve and targets, pins and the traced point on top."""
+    """Return bars, centre lines, curve, targets, pins and traced point; `radius` in mm is that of the last two."""
     lines = [Line(sheet.at(bar.ends), CENTRE_LINE if bar.body == GROUND else BAR, "LINKS") for bar in skeleton.bars]
     lines += [Line(sheet.at(arm), BAR, "LINKS") for arm in skeleton.arms]
     for slide in skeleton.slides:
@@ -224,7 +224,7 @@ def _left(text: str, y: float, indent: float = 0.0) -> TextEntity:
 
 
 def _right(text: str, x: float, y: float) -> TextEntity:
-    """Return a text that ends at x."""
+    """Return a text of the table that ends at x."""
     return TextEntity(text, np.array([x, y]), anchor="end", layer="SHEET")
 
 
@@ -234,5 +234,5 @@ def _rule(start: tuple[float, float], end: tuple[float, float]) -> Line:
 
 
 def number(value: float) -> str:
-    """Return a dimension as a text, with five digits."""
+    """Return a length or an angle as a text, with five significant digits."""
     return f"{value:.5g}"

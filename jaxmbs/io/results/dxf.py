@@ -50,6 +50,7 @@ def write_dxf(drawing: TechnicalDrawing, path: Path) -> None:
 def _add(space, entity: Entity, sheet: Sheet) -> None:
     """Add an entity of a drawing to a model space of ezdxf, in true size."""
     size = 1 / sheet.factor
+    of_dimension = {"override": _dimension_style(size), "dxfattribs": {"layer": "DIMENSIONS"}}
     match entity:
         case Line():
             points = sheet.in_true_size(entity.points)
@@ -66,13 +67,11 @@ def _add(space, entity: Entity, sheet: Sheet) -> None:
             # The text of a dimension from right to left would be upside down.
             if direction(entity.text.angle) @ (ends[1] - ends[0]) < 0:
                 ends, offset = ends[::-1], -offset
-            own = {"override": _dimension_style(size), "dxfattribs": {"layer": "DIMENSIONS"}}
-            space.add_aligned_dim(*ends, distance=offset, **own).render()
+            space.add_aligned_dim(*ends, distance=offset, **of_dimension).render()
         case AngleDimension():
             centre, radius = sheet.in_true_size(entity.centre), entity.radius * size
             start, middle, end = centre + radius * direction(np.array(sorted((0.0, entity.angle / 2, entity.angle))))
-            own = {"override": _dimension_style(size), "dxfattribs": {"layer": "DIMENSIONS"}}
-            space.add_angular_dim_3p(base=middle, center=centre, p1=start, p2=end, **own).render()
+            space.add_angular_dim_3p(base=middle, center=centre, p1=start, p2=end, **of_dimension).render()
         case _:
             from ezdxf.enums import TextEntityAlignment
 

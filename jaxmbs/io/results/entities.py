@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class Circle(NamedTuple):
-    """A circle."""
+    """A circle with its centre (2,)."""
 
     centre: np.ndarray
     radius: float
@@ -159,5 +159,5 @@ def normal(ends: np.ndarray) -> np.ndarray:
 
 
 def width_of(text: str) -> float:
-    """Return the width of a text in millimetres, about."""
+    """Return the approximate width of a text in letters of the default height, in millimetres."""
     return LETTER_WIDTH * LETTER_HEIGHT * len(text)

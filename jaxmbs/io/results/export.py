@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.io.results.case import Case, case_of
-from jaxmbs.io.results.skeleton import MILLIMETRES
+from jaxmbs.io.results.case import MILLIMETRES, case_of
 from jaxmbs.io.results.tables import write_csv, write_json
 
 # Suffixes for which `export` writes a technical drawing.
@@ -72,27 +71,18 @@ def export(
     case = case_of(solution, times, only_planar=suffix in DRAWINGS)
     path.parent.mkdir(parents=True, exist_ok=True)
     if suffix in DRAWINGS:
-        _draw(case, path, title or "", unit)
+        # Drawings and films need matplotlib, which tables do without.
+        from jaxmbs.io.results.drawing import drawing_of
+        from jaxmbs.io.results.dxf import write_dxf
+        from jaxmbs.io.results.svg import write_svg
+
+        write = write_dxf if suffix == ".dxf" else write_svg
+        write(drawing_of(case, title or "", unit), path)
     elif suffix in FILMS:
-        _film(case, path, title)
+        from jaxmbs import viz
+
+        traces = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]
+        viz.animate(case.mechanism, case.motion, path, traces=traces, title=title)
     else:
         TABLES[suffix](case, path)
     return path
-
-
-def _draw(case: Case, path: Path, title: str, unit: str) -> None:
-    """Write a drawing. Its modules need matplotlib, which tables do without."""
-    from jaxmbs.io.results.drawing import drawing_of
-    from jaxmbs.io.results.dxf import write_dxf
-    from jaxmbs.io.results.svg import write_svg
-
-    write = write_dxf if path.suffix.lower() == ".dxf" else write_svg
-    write(drawing_of(case, title, unit), path)
-
-
-def _film(case: Case, path: Path, title: str | None) -> None:
-    """Write the motion as an animation with the path of the traced point, which needs matplotlib."""
-    from jaxmbs import viz
-
-    traces = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]
-    viz.animate(case.mechanism, case.motion, path, traces=traces, title=title)

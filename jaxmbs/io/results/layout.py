@@ -77,7 +77,7 @@ class Sheet:
     """
 
     def __init__(self, extent: np.ndarray, millimetres: float):
-        """Choose the largest scale at which places (N, 2), in units of so many millimetres, fit."""
+        """Choose the largest scale at which places (N, 2) fit; their unit of length has this many millimetres."""
         low, high = extent.min(axis=0), extent.max(axis=0)
         corners = np.reshape(FIELD, (2, 2))
         room = corners[1] - corners[0] - 2 * DIMENSION_ROOM
@@ -95,15 +95,15 @@ class Sheet:
         return f"{self.ratio:g} : 1" if self.ratio >= 1 else f"1 : {1 / self.ratio:g}"
 
     def at(self, places) -> np.ndarray:
-        """Return the places of the linkage (..., 2) on the sheet."""
+        """Return the places on the sheet, in millimetres, of places of the linkage (..., 2)."""
         return self.factor * np.asarray(places, float) + self.origin
 
     def in_true_size(self, places) -> np.ndarray:
-        """Return places on the sheet (..., 2) as places of the linkage."""
+        """Return the places of the linkage, in its unit of length, of places on the sheet (..., 2)."""
         return (np.asarray(places, float) - self.origin) / self.factor
 
     def keep_clear(self, points: np.ndarray, cost: float) -> None:
-        """Make lines that cross the line through points (N, 2) cost so much."""
+        """Give each line that crosses the line through points (N, 2) this cost."""
         segments = np.stack([points[:-1], points[1:]], axis=1)
         self._segments = np.concatenate([self._segments, segments])
         self._costs = np.append(self._costs, np.full(len(segments), cost))
@@ -127,7 +127,7 @@ class Sheet:
         return float(self._costs[close & np.isin(self._costs, (CROSSED_DIMENSION_COST, CROSSED_TEXT_COST))].sum())
 
     def label(self, name: str, point: np.ndarray, *, bold: bool = True) -> Label:
-        """Place a name beside a point, and keep the place clear."""
+        """Place a name beside a point (2,) where it costs least, and keep the place clear."""
         cheapest = (np.inf, Label(TextEntity(name, point), None))
         for away in NAME_DISTANCES:
             if cheapest[0] <= away / 10:  # places further away cost more
@@ -207,7 +207,7 @@ def _strip(ends: np.ndarray, half: float) -> np.ndarray:
 
 
 def crosses(corners: np.ndarray, segments: np.ndarray) -> np.ndarray:
-    """Return for each of the segments (N, 2, 2) whether it meets a rectangle (4, 2).
+    """Return True for each of the segments (N, 2, 2) that meets the rectangle with these corners (4, 2).
 
     They are apart if one of three directions separates them: the sides of the rectangle, and the normal of the segment.
     """

@@ -8,9 +8,8 @@ import numpy as np
 
 from jaxmbs.element import GROUND
 from jaxmbs.io.results.case import Case
+from jaxmbs.io.results.entities import distance, unit_vector
 
-# Millimetres in each unit of length.
-MILLIMETRES = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "in": 25.4, "ft": 304.8}
 # Pins of a body count as one if their distance, divided by the size of the linkage, is smaller.
 SAME_PIN = 1e-9
 
@@ -33,7 +32,7 @@ class Bar(NamedTuple):
     @property
     def length(self) -> float:
         """Distance of its pins."""
-        return float(np.hypot(*(self.ends[1] - self.ends[0])))
+        return distance(self.ends)
 
     @property
     def angle(self) -> float:
@@ -163,7 +162,7 @@ def skeleton_of(case: Case) -> Skeleton:
     place = np.asarray(poses[body].point(local))
     own = [pin for pin in pins if body in pin.bodies][:2]
     if len(own) == 2:
-        along = (own[1].place - own[0].place) / np.hypot(*(own[1].place - own[0].place))
+        along = unit_vector(np.array([own[0].place, own[1].place]))
         away = place - own[0].place
         local = np.array([along @ away, along[0] * away[1] - along[1] * away[0]])
     axes = tuple(pin.name for pin in own) if len(own) == 2 else ()

@@ -26,7 +26,7 @@ KEYS = (
     "guess", "velocities", "limits",
 )  # fmt: skip
 # Kind of the elements under each of these keys; the schema and the reader look up classes by kind.
-GROUPS = {"constraints": "constraint", "drivers": "constraint", "forces": "force"}
+GROUPS = {"bodies": "body", "constraints": "constraint", "drivers": "constraint", "forces": "force"}
 # Integers of a model file with more digits are refused: they may be too large for a float.
 MAX_DIGITS = 300
 # Lists and objects of at most this many letters are written on one line, longer ones over several lines.
@@ -43,15 +43,11 @@ def write_json(model: Model) -> str:
     if model.name:
         document["name"] = model.name
     document |= {"units": {"length": model.unit}, "space": space}
-    document["bodies"] = _group("body", "body", model.bodies, scope)
-    for key, elements in (
-        ("constraints", model.constraints),
-        ("drivers", model.drivers),
-        ("forces", model.forces),
-    ):
-        if elements:
-            document[key] = _group(GROUPS[key], key[:-1], elements, scope)
-    document["guess"] = _by_name(model.guess, {**layout.body_slices, **layout.extra_slices})
+    document["bodies"] = _convert_group(encode, "bodies", model.bodies, scope)
+    for key in ("constraints", "drivers", "forces"):
+        if elements := getattr(model, key):
+            document[key] = _convert_group(encode, key, elements, scope)
+    document["guess"] = _coordinates_by_owner(model.guess, {**layout.body_slices, **layout.extra_slices})
     if model.velocity_by_name:
         slices = {**layout.velocity_slices, **layout.extra_velocity_slices}
         document["velocities"] = _grouped_velocities(model.velocity_by_name, slices, layout.velocities)
@@ -60,17 +56,17 @@ def write_json(model: Model) -> str:
     return pretty(document) + "\n"
 
 
-def _group(kind: str, word: str, elements: Mapping[str, Any], scope: Scope) -> dict:
-    """Return elements of a kind as JSON; messages call each of them a `word`."""
-    written = {}
+def _convert_group(convert: Callable, key: str, elements: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """Return the elements under a key of a file, each converted by `encode` or `decode`, with its name in errors."""
+    converted, word = {}, "body" if key == "bodies" else key.removesuffix("s")
     for name, element in elements.items():
         with errors_of(f"{word} {name!r}", ModelError):
-            written[name] = encode(element, kind, scope)
-    return written
+            converted[name] = convert(element, GROUPS[key], scope)
+    return converted
 
 
-def _by_name(values, slices: Mapping[str, slice]) -> dict:
-    """Return coordinates (n,) as lists by body or constraint."""
+def _coordinates_by_owner(values, slices: Mapping[str, slice]) -> dict:
+    """Return coordinates (n,) as lists by the bodies and constraints to whose `slices` they belong."""
     values = np.asarray(values, float)
     if not np.all(np.isfinite(values)):
         raise ModelError("guess: must be finite")
@@ -117,7 +113,11 @@ def parse(text: str) -> Any:
     """Return the data of a JSON text. Repeated names in an object and numbers that are not finite are errors."""
     try:
         return json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole
+            text,
+            object_pairs_hook=_without_repeats,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_whole,
         )
     except json.JSONDecodeError as error:
         raise ModelError(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
@@ -125,7 +125,7 @@ def parse(text: str) -> Any:
         raise ModelError("is nested too deeply") from None
 
 
-def _unique(pairs):
+def _without_repeats(pairs):
     """Return pairs as a dict; raise `ModelError` for names that appear twice."""
     found: dict[str, Any] = {}
     for key, value in pairs:
@@ -168,19 +168,20 @@ def model_from(document) -> Model:
             raise ModelError(unknown("key", key, list(KEYS)))
     if not isinstance(document.get("space"), str) or document["space"] not in SPACES:
         raise ModelError(f'"space" must be one of {", ".join(SPACES)}, got {document.get("space")!r}')
-    texts = {key: _of_type(document.get(key, ""), str, key) for key in ("name", "description")}
-    unit = _unit(document.get("units", {}))
-    bodies = _read_group("body", _of_type(document.get("bodies"), dict, "bodies"), Scope(document["space"], 0, 0))
+    texts = {key: _checked_type(document.get(key, ""), str, key) for key in ("name", "description")}
+    unit = _length_unit(document.get("units", {}))
+    listed = _checked_type(document.get("bodies"), dict, "bodies")
+    bodies = _convert_group(decode, "bodies", listed, Scope(document["space"], 0, 0))
     # Functions in elements have arguments of the sizes of q and v.
-    scope = Scope(document["space"], *_sizes(bodies, document))
+    scope = Scope(document["space"], *_counts(bodies, document))
     groups = {
-        key: _read_group(kind, _of_type(document.get(key, {}), dict, key), scope, key[:-1])
-        for key, kind in GROUPS.items()
+        key: _convert_group(decode, key, _checked_type(document.get(key, {}), dict, key), scope)
+        for key in ("constraints", "drivers", "forces")
     }
-    numbers = {key: _of_type(document.get(key, {}), dict, key) for key in ("guess", "velocities", "limits")}
+    numbers = {key: _checked_type(document.get(key, {}), dict, key) for key in ("guess", "velocities", "limits")}
     for key, values in numbers.items():
         for name, value in values.items():
-            if not _is_row(value):
+            if not _is_number_or_row(value):
                 raise ModelError(f"{key}: {name!r} must have numbers, got {value!r}")
     for name, pair in numbers["limits"].items():
         if np.shape(pair) != (2,):
@@ -188,17 +189,8 @@ def model_from(document) -> Model:
     return Model(bodies, **groups, **numbers, name=texts["name"], unit=unit)
 
 
-def _read_group(kind: str, elements: dict, scope: Scope, word: str = "body") -> dict:
-    """Return elements of a kind from JSON; messages call each of them a `word`."""
-    read = {}
-    for name, data in elements.items():
-        with errors_of(f"{word} {name!r}", ModelError):
-            read[name] = decode(data, kind, scope)
-    return read
-
-
-def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
-    """Return the numbers of coordinates and velocities, with the extra ones of constraints."""
+def _counts(bodies: dict, document: dict) -> tuple[int, int]:
+    """Return how many coordinates and velocities a file has, with the extra ones of constraints."""
     known = types_of("constraint", document["space"])
     extra = 0
     for key in ("constraints", "drivers"):
@@ -210,7 +202,7 @@ def _sizes(bodies: dict, document: dict) -> tuple[int, int]:
     return size("coordinates"), size("angular")
 
 
-def _of_type(value, kind: type, key: str) -> Any:
+def _checked_type(value, kind: type, key: str) -> Any:
     """Return the value of a key; raise `ModelError` unless it has this type."""
     if not isinstance(value, kind):
         word = "an object" if kind is dict else "a text"
@@ -218,15 +210,15 @@ def _of_type(value, kind: type, key: str) -> Any:
     return value
 
 
-def _is_row(value) -> bool:
+def _is_number_or_row(value) -> bool:
     """Return True for a number or a list of numbers."""
     row = value if isinstance(value, list) else [value]
     return all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in row)
 
 
-def _unit(units) -> str:
-    """Return the unit of length. Angles are in radians."""
-    units = _of_type(units, dict, "units")
+def _length_unit(units) -> str:
+    """Return the unit of length of a file after a check of its "units"; "m" if it names none."""
+    units = _checked_type(units, dict, "units")
     for key, value in units.items():
         if key not in ("length", "angle"):
             raise ModelError(f"units: {unknown('unit', key, ['length', 'angle'])}")

@@ -47,7 +47,7 @@ def types_of(kind: str, space: str) -> dict[str, type]:
 
 @cache
 def arguments_of(kind: Any) -> dict[str, inspect.Parameter]:
-    """Return the arguments of a class of elements by name."""
+    """Return the arguments that a class of elements takes, by name; some are fields that `__init__` does not name."""
     taken = inspect.signature(kind).parameters
     named = {name: p for name, p in taken.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     if len(named) == len(taken):
@@ -75,19 +75,17 @@ class Scope:
     m: int
     state_of: Callable | None = None
 
-    def arguments(self, owner: type, name: str) -> list[tuple[int, ...]]:
-        """Return the shapes of the arguments of a function that is the argument `name` of an element."""
-        time: tuple[int, ...] = ()
+    def argument_shapes(self, owner: type, name: str) -> list[tuple[int, ...]]:
+        """Return the shapes of the arguments of a function that is the argument `name` of the class `owner`."""
         q, v = (self.n,), (self.m,)
-        state: list[tuple[int, ...]] = [time, q, v]
         if name in (laws := forces.laws_of(owner)):
             return [() for _ in laws[name]]
         if issubclass(owner, forces.UserForce):
-            return [q, v, time] if name == "f" else [q]
-        return state if issubclass(owner, AbstractForce) else [time]
+            return [q, v, ()] if name == "f" else [q]
+        return [(), q, v] if issubclass(owner, AbstractForce) else [()]
 
-    def result(self, owner: type, name: str) -> tuple[int, ...] | None:
-        """Return the shape of the result of a function that is the argument `name`, None if it may have any."""
+    def result_shape(self, owner: type, name: str) -> tuple[int, ...] | None:
+        """Return the shape of the result of such a function, None if it may have any."""
         if name in forces.laws_of(owner):
             return ()
         if issubclass(owner, forces.UserForce):
@@ -95,13 +93,13 @@ class Scope:
         return None if issubclass(owner, AbstractForce) else ()
 
 
-def is_switch(owner: Any, name: str) -> bool:
-    """Return True if an argument is a truth value."""
+def is_truth_value(owner: Any, name: str) -> bool:
+    """Return True if the argument `name` of the class `owner` is a truth value."""
     return any(field.name == name and field.type in ("bool", bool) for field in dataclasses.fields(owner))
 
 
-def is_word(owner: Any, name: str) -> bool:
-    """Return True if an argument is a text."""
+def is_text(owner: Any, name: str) -> bool:
+    """Return True if the argument `name` of the class `owner` is a text."""
     return any(field.name == name and str(field.type) in ("str", "str | None") for field in dataclasses.fields(owner))
 
 
@@ -113,7 +111,7 @@ def encode(element, kind: str, scope: Scope) -> dict:
     data = _encoded_arguments(element, scope)
     if own.__name__ != "Body":
         data = {"type": own.__name__} | data
-    if not _same(decode(data, kind, scope), element):
+    if not _are_equal(decode(data, kind, scope), element):
         raise ModelError(f"{own.__name__} has fields that differ from those that its arguments give")
     return data
 
@@ -169,9 +167,8 @@ def _encode_value(value, name: str, owner: type, scope: Scope):
         return numbers.astype(float).tolist()
     if callable(value):
         with errors_of(name, ModelError):
-            return expressions.expression_of(
-                _function_of_numbers(value, owner, scope), scope.arguments(owner, name)
-            ).encode()
+            f = _function_of_numbers(value, owner, scope)
+            return expressions.expression_of(f, scope.argument_shapes(owner, name)).encode()
     raise ModelError(f"{name}: {type(value).__name__} cannot be written")
 
 
@@ -186,7 +183,7 @@ def _function_of_numbers(f, owner: type, scope: Scope):
     return lambda t, q, v: f(state_of(t, q, v))
 
 
-def _same(a, b) -> bool:
+def _are_equal(a, b) -> bool:
     """Return True if two elements are the same, number for number. Functions are not compared."""
     ours, theirs = (jax.tree.flatten(x, is_leaf=_is_function) for x in (a, b))
     return ours[1] == theirs[1] and all(  # type: ignore[operator]
@@ -223,10 +220,9 @@ def decode(data, kind: str, scope: Scope):
             values[key] = _decode_value(value, key, own, scope)
         if own is forces.UserForce and isinstance(values[key], Expression) and key == "f":
             values[key] = forces.OfState(OfCoordinates(values[key]))
-    required = [key for key, p in arguments.items() if p.default is inspect.Parameter.empty]
-    missing = [key for key in required if key not in values]
-    if missing:
-        raise ModelError(f"{name}: {missing[0]} is missing")
+    for key, parameter in arguments.items():
+        if parameter.default is inspect.Parameter.empty and key not in values:
+            raise ModelError(f"{name}: {key} is missing")
     try:
         return own(**values)
     except TypeError as error:
@@ -236,28 +232,28 @@ def decode(data, kind: str, scope: Scope):
 def _decode_value(value, name: str, owner: type, scope: Scope):
     """Return the value of the argument `name` of a class from JSON."""
     if isinstance(value, bool):
-        if not is_switch(owner, name):
+        if not is_truth_value(owner, name):
             raise ModelError(f"must be numbers, got {value}")
         return value
-    if value is None or isinstance(value, str):
-        if isinstance(value, str) and not (
-            is_word(owner, name) or owner in types_of("constraint", scope.space).values()
-        ):
+    if value is None:
+        return value
+    if isinstance(value, str):
+        if not is_text(owner, name) and owner not in types_of("constraint", scope.space).values():
             raise ModelError(f"must be numbers, got {value!r}")
         return value
     if isinstance(value, (int, float)):
         return float(value)
     if isinstance(value, list):
         if _is_numbers(value) or not value:
-            return _with_number_zeros(value)
+            return _with_floats(value)
         return tuple(_decode_value(x, name, owner, scope) for x in value)
     if "type" not in value:
         if any(not isinstance(x, dict) for x in value.values()):
             raise ModelError("type is missing")
         return {key: decode({"type": "Frame", **x}, "value", scope) for key, x in value.items()}
     if value["type"] == "expression":
-        found = expressions.decode(value, scope.arguments(owner, name))
-        wanted = scope.result(owner, name)
+        found = expressions.decode(value, scope.argument_shapes(owner, name))
+        wanted = scope.result_shape(owner, name)
         if wanted is not None and found.shape != wanted:
             raise ModelError(f"expression: must give shape {list(wanted)}, got {list(found.shape)}")
         return found
@@ -271,10 +267,10 @@ def _is_numbers(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _with_number_zeros(value):
-    """Return nested lists of numbers in which 0 stays a plain zero, part of the structure, unlike 0.0."""
+def _with_floats(value):
+    """Return nested lists with numbers as NumPy floats, but integers unchanged: 0 is structure, 0.0 a parameter."""
     if isinstance(value, list):
-        return [_with_number_zeros(x) for x in value]
+        return [_with_floats(x) for x in value]
     return np.float64(value) if isinstance(value, float) else value
 
 

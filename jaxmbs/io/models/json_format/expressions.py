@@ -43,10 +43,7 @@ ARITY = dict.fromkeys(BINARY, 2) | dict.fromkeys(UNARY, 1) | {"select": 3} | dic
 # Operations of expressions whose values are truth values.
 TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "true", "false")
 # JAX function that computes each operation of an expression.
-COMPUTE: dict[str, Callable] = {
-    **{op: OPERATIONS[op].xla for op in (*BINARY, *UNARY)},
-    "select": lambda condition, yes, no: jnp.where(condition, yes, no),
-}
+COMPUTE: dict[str, Callable] = {op: OPERATIONS[op].xla for op in (*BINARY, *UNARY)} | {"select": jnp.where}
 
 
 class Expression(eqx.Module):

@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 from jaxmbs.io.models.json_format.document import FORMAT, VERSION
-from jaxmbs.io.models.json_format.elements import SPACES, arguments_of, is_switch, is_word, types_of
+from jaxmbs.io.models.json_format.elements import SPACES, arguments_of, is_text, is_truth_value, types_of
 from jaxmbs.io.models.json_format.expressions import ARITY
 from jaxmbs.io.models.model import LENGTH_UNITS
 
@@ -31,28 +31,26 @@ def schema() -> dict:
         >>> "planar Revolute" in mbs.io.schema()["$defs"]
         True
     """
-    spaces = [_document(space) for space in SPACES]
-    definitions: dict[str, Any] = {"expression": _expression()}
+    definitions: dict[str, Any] = {"expression": _schema_of_expression()}
     for space in SPACES:
         for kind in ("body", "constraint", "force", "value"):
-            definitions[f"{space} {kind}"] = {
-                "anyOf": [{"$ref": f"#/$defs/{space} {name}"} for name in types_of(kind, space)]
-            }
+            choices = [{"$ref": f"#/$defs/{space} {name}"} for name in types_of(kind, space)]
+            definitions[f"{space} {kind}"] = {"anyOf": choices}
             for name, own in types_of(kind, space).items():
-                definitions[f"{space} {name}"] = _element(name, own, kind, space)
-        definitions[f"{space} argument"] = _argument(space)
+                definitions[f"{space} {name}"] = _schema_of_class(name, own, kind, space)
+        definitions[f"{space} argument"] = _schema_of_any_argument(space)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"A mechanism of jaxmbs, version {VERSION}",
         "type": "object",
         "required": ["format", "version", "space", "bodies"],
-        "properties": _common(),
-        "oneOf": spaces,
+        "properties": _schemas_of_common_keys(),
+        "oneOf": [_schema_of_model(space) for space in SPACES],
         "$defs": dict(sorted(definitions.items())),
     }
 
 
-def _common() -> dict:
+def _schemas_of_common_keys() -> dict:
     """Return the schemas of the keys that planar and spatial models have in common."""
     text = {"type": "string"}
     rows = {"type": "object", "additionalProperties": ROW}
@@ -79,7 +77,7 @@ def _common() -> dict:
     }
 
 
-def _document(space: str) -> dict:
+def _schema_of_model(space: str) -> dict:
     """Return the schema of a planar or a spatial model."""
 
     def group(kind: str) -> dict[str, Any]:
@@ -88,18 +86,20 @@ def _document(space: str) -> dict:
 
     own = {"bodies": group("body") | {"minProperties": 1}}
     own |= {"constraints": group("constraint"), "drivers": group("constraint"), "forces": group("force")}
-    known = dict.fromkeys(_common(), True)
+    known = dict.fromkeys(_schemas_of_common_keys(), True)
     return {"properties": known | {"space": {"const": space}} | own, "additionalProperties": False}
 
 
-def _element(name: str, element_class: type, kind: str, space: str) -> dict:
+def _schema_of_class(name: str, element_class: type, kind: str, space: str) -> dict:
     """Return the schema of a class of elements."""
     fields = {field.name.lstrip("_"): field for field in dataclasses.fields(element_class)}
     properties: dict[str, Any] = {"type": {"const": name}}
     required = [] if name == "Body" else ["type"]
     for argument, parameter in arguments_of(element_class).items():
-        properties[argument] = _of_field(element_class, argument, fields.get(argument), space)
-        if parameter.default is inspect.Parameter.empty and not _has_default(fields.get(argument)):
+        field = fields.get(argument)
+        properties[argument] = _schema_of_argument(element_class, argument, field, space)
+        has_default = field is not None and field.default is not dataclasses.MISSING
+        if parameter.default is inspect.Parameter.empty and not has_default:
             required.append(argument)
     about = (inspect.getdoc(element_class) or "").split("\n\n")[0].replace("\n", " ")
     return {
@@ -111,18 +111,13 @@ def _element(name: str, element_class: type, kind: str, space: str) -> dict:
     }
 
 
-def _has_default(field) -> bool:
-    """Return True if a dataclass field has a default value; False for None in place of a field."""
-    return field is not None and field.default is not dataclasses.MISSING
-
-
-def _of_field(element_class: type, name: str, field, space: str) -> dict:
+def _schema_of_argument(element_class: type, name: str, field, space: str) -> dict:
     """Return the schema of an argument of a class, by its field if it has one."""
-    if is_word(element_class, name):
+    if is_text(element_class, name):
         return {"type": "string"}
     if name == "frames":
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
-    if field is not None and is_switch(element_class, field.name):
+    if field is not None and is_truth_value(element_class, field.name):
         return {"type": "boolean"}
     if field is not None and "takes" in field.metadata:
         return {"$ref": "#/$defs/expression"}
@@ -137,7 +132,7 @@ def _of_field(element_class: type, name: str, field, space: str) -> dict:
     return found
 
 
-def _argument(space: str) -> dict:
+def _schema_of_any_argument(space: str) -> dict:
     """Return the schema of an argument whose shape is not known."""
     own = {"$ref": f"#/$defs/{space} argument"}
     words = {"enum": ["free", "fixed"]}
@@ -145,7 +140,7 @@ def _argument(space: str) -> dict:
     return {"anyOf": [*parts, {"type": "array", "items": own}]}
 
 
-def _expression() -> dict:
+def _schema_of_expression() -> dict:
     """Return the schema of a function as a list of scalar operations."""
     index = {"type": "integer", "minimum": 0}
     row = lambda names, *rest: {

@@ -24,25 +24,16 @@ def hold(elements: Elements, name: str, joint: str, value: float) -> None:
         driver = spatial.TranslationalDriver(
             link.parent, link.name, point_i=jnp.asarray(link.r), point_j=jnp.zeros(3), motion=still, **frames
         )
-    elements.drivers[elements.name(name)] = driver
+    elements.drivers[elements.unused_name(name)] = driver
 
 
 def couple(
     elements: Elements, name: str, first: str, second: str, offset: float, ratio: float, start=(0.0, 0.0)
 ) -> None:
-    """Couple two hinges on the same body: θ₁ = offset + ratio θ₂.
+    """Add a constraint that couples the hinges `first` and `second` on one body: θ₁ = offset + ratio θ₂, in radians.
 
     The constraint is a `Gear` between the two bodies that turn: the angles α of the line of centres in their frames are
-    constants minus θ.
-
-    Args:
-        elements: elements to which the constraint is added.
-        name: name of the constraint, also in messages.
-        first: name of the hinge that turns by θ₁.
-        second: name of the hinge that turns by θ₂.
-        offset: in radians.
-        ratio: dθ₁/dθ₂.
-        start: θ₁ and θ₂ at the start, in radians.
+    constants minus θ. `start` has θ₁ and θ₂ at the start.
 
     Raises:
         ModelError: they are not hinges with different axes on one body, or not the only joints of their bodies.
@@ -59,7 +50,7 @@ def couple(
     if min(np.hypot(*d[:2]) for d in directions) < EXACT:
         raise ModelError(f"{name!r}: couples {first!r} and {second!r}, whose points must be apart across their axes")
     zero = [np.arctan2(d[1], d[0]) for d in directions]
-    name = elements.name(name)
+    name = elements.unused_name(name)
     elements.constraints[name] = spatial.Gear(
         one.name,
         two.name,

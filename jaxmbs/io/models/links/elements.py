@@ -52,7 +52,7 @@ class Elements:
             raise ModelError(f"{owner}: no body is called {link!r}, or it has no mass")
         return self.places[link]
 
-    def name(self, name: str) -> str:
+    def unused_name(self, name: str) -> str:
         """Return the name, with a number if an element has this name already."""
         used = {GROUND, *self.constraints, *self.drivers, *self.forces}
         if name not in used:
@@ -61,18 +61,10 @@ class Elements:
 
 
 def elements_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] = ()) -> Elements:
-    """Return the bodies, joints, springs and stops of a tree of links.
+    """Return the bodies, joints, springs and stops of a tree of links, parents before their children.
 
     A link without mass that is fixed to another becomes a frame of it. The joint of a moving one becomes part of the
-    joint of the only link that it carries.
-
-    Args:
-        links: the links, parents before their children.
-        range_tag: name of the range of a joint in the format, which `ignore` may contain.
-        ignore: tags that may be left out.
-
-    Returns:
-        the elements.
+    joint of the only link that it carries. Ranges of joints are left out if `ignore` has their tag, `range_tag`.
 
     Raises:
         ModelError: a link or a row of joints that cannot be represented.
@@ -86,7 +78,7 @@ def elements_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str
         com = link.com if np.any(link.com) else None
         elements.bodies[link.name] = spatial.Body(link.mass, link.inertia, com, frames=frames, **principal)
     for link in links:
-        name = elements.name(_joint_name(link))
+        name = elements.unused_name(_joint_name(link))
         joint = joint_of(link)
         if joint is not None:
             elements.constraints[name] = joint
@@ -95,7 +87,7 @@ def elements_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str
             elements.constraint_of[link.primitives[0].name] = name
         for primitive in link.primitives:
             for suffix, force in (springs_of(link, primitive) | drag_of(link, primitive, name)).items():
-                elements.forces[elements.name(f"{primitive.name} {suffix}")] = force
+                elements.forces[elements.unused_name(f"{primitive.name} {suffix}")] = force
             if primitive.limits is not None and joint is not None and range_tag not in ignore:
                 if len(link.primitives) > 1:
                     raise ModelError(
@@ -118,7 +110,7 @@ def _add_stops(elements: Elements, links: Sequence[Link]) -> None:
         if primitive.kind == HINGE and upper - lower >= FULL_TURN:
             without_stop.append(joint)
         elif primitive.kind in (HINGE, SLIDE) and lower < upper:
-            elements.forces[elements.name(f"{joint} stop")] = stop_of(name, primitive, inertias[joint])
+            elements.forces[elements.unused_name(f"{joint} stop")] = stop_of(name, primitive, inertias[joint])
     if without_stop:
         joints = ", ".join(map(repr, without_stop))
         warnings.warn(f"joints {joints}: ranges of a turn and more are stored as limits without stops", stacklevel=5)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links.tree import BALL, FREE, SLIDE, Link, Matrix, PrimitiveJoint, Vector
+from jaxmbs.io.models.links.tree import BALL, FREE, SLIDE, Link, Matrix, Vector, frames_at_zero
 from jaxmbs.io.models.model import ModelError
 
 
@@ -56,40 +56,38 @@ def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]
 
 
 def joint_inertias(links: Sequence[Link]) -> dict[str, float]:
-    """Return the inertia, or mass, at each hinge and slide of a tree with all of them at zero.
-
-    Parents come before their children.
-    """
-    places = {GROUND: (np.zeros(3), np.eye(3))}
+    """Return the inertia, or mass, at each hinge and slide of a tree, all at zero; parents come before children."""
+    frames = frames_at_zero(links)
     path: dict[str, tuple[int, ...]] = {GROUND: ()}
     motions: list[UnitMotion] = []
     indices: dict[str, int] = {}
     bodies = []
     for link in links:
-        r, a = places[link.parent]
-        r, a = r + a @ link.r, a @ link.a
-        places[link.name], path[link.name] = (r, a), path[link.parent]
+        frame, a = frames[link.name], frames[link.name].a
+        path[link.name] = path[link.parent]
         for primitive in link.primitives:
             indices[primitive.name] = len(motions)
-            more = _motions(primitive, r, a)
+            more = unit_motions(primitive.kind, frame.point(primitive.point), a @ primitive.axis, primitive.armature)
             path[link.name] += tuple(range(len(motions), len(motions) + len(more)))
             motions += more
         axes = a if link.principal is None else a @ link.principal
         inertia = np.asarray(link.inertia, float)
         inertia = np.diag(inertia) if inertia.ndim == 1 else inertia
-        bodies.append(BodyInertia(link.mass, r + a @ link.com, axes @ inertia @ axes.T, path[link.name]))
+        bodies.append(BodyInertia(link.mass, frame.point(link.com), axes @ inertia @ axes.T, path[link.name]))
     inertias = motion_inertias(bodies, motions)
     return {name: float(inertias[k]) for name, k in indices.items()}
 
 
-def _motions(primitive: PrimitiveJoint, r: Vector, a: Matrix) -> list[UnitMotion]:
-    """Return the motions of a joint of a link with origin r and axes A in the ground frame."""
-    point, zero = r + a @ primitive.point, np.zeros(3)
-    turns = [UnitMotion(axis, zero, point) for axis in np.eye(3)]
-    if primitive.kind == FREE:
-        return [*(UnitMotion(zero, axis, r) for axis in np.eye(3)), *turns]
-    if primitive.kind == BALL:
+def unit_motions(kind: str, point: Vector, axis: Vector = None, armature: float = 0.0) -> list[UnitMotion]:
+    """Return the motions of a primitive joint from a point of it and its axis in the ground frame.
+
+    A ball has the turns about x, y and z, a free joint the translations along them and then these turns.
+    """
+    zero = np.zeros(3)
+    turns = [UnitMotion(unit, zero, point) for unit in np.eye(3)]
+    if kind == FREE:
+        return [*(UnitMotion(zero, unit, point) for unit in np.eye(3)), *turns]
+    if kind == BALL:
         return turns
-    axis = a @ primitive.axis
-    omega, velocity = (zero, axis) if primitive.kind == SLIDE else (axis, zero)
-    return [UnitMotion(omega, velocity, point, primitive.armature)]
+    omega, velocity = (zero, axis) if kind == SLIDE else (axis, zero)
+    return [UnitMotion(omega, velocity, point, armature)]

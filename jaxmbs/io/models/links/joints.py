@@ -34,38 +34,32 @@ FRICTION_RATE = 1e-2
 
 def joint_of(link: Link):
     """Return the joint between a link and its parent, None for a link that floats; refuse unknown motions."""
-    slides = [primitive for primitive in link.primitives if primitive.kind == SLIDE]
-    turns = [primitive for primitive in link.primitives if primitive.kind in (HINGE, BALL)]
+    slides, turns = link.slides, link.turns
     if any(primitive.kind == FREE for primitive in link.primitives):
         if len(link.primitives) > 1:
             _refuse(link, "a free joint and others")
         return None if link.parent == GROUND else spatial.Free(link.parent, link.name)
     k, n = len(slides), 3 if any(primitive.kind == BALL for primitive in turns) else len(turns)
-    _check_independent(link, slides, turns)
-    _check_order(link, slides, turns)
+    _check_independent(link)
+    _check_order(link)
     if k == n == 3:
         return None if link.parent == GROUND else spatial.Free(link.parent, link.name)
-    point = _anchor(link, turns, anywhere=k == 3)
+    point: Vector = np.zeros(3) if k == 3 else _anchor(link)
     ends = link.parent, link.name, link.r + link.a @ point, point
     if (k, n) == (0, 3):
         return spatial.Spherical(*ends)
     if (k, n) == (0, 2):
         return spatial.Universal(*ends, link.a @ turns[0].axis, turns[1].axis)
-    kind, axes = _kind_and_axes(link, slides, turns, n)
+    kind, axes = _kind_and_axes(link, n)
     turned = np.abs(link.a - np.eye(3)).max() > 0
     if kind is not None:
         if turned or kind is spatial.Rigid:
             frames = {"frame_i": link.a @ axes, "frame_j": axes} if turned else {}
             return kind(*ends, **frames)
         return kind(*ends, axes[:, 2])
-    translations = [_free(any(abs(s.axis @ axis) > EXACT for s in slides)) for axis in axes.T]
-    angles = [_free(m < n) for m in range(3)]
+    translations = ["free" if any(abs(s.axis @ axis) > EXACT for s in slides) else "fixed" for axis in axes.T]
+    angles = ["free"] * n + ["fixed"] * (3 - n)
     return spatial.RelativeJoint(*ends, translations, angles, frame_i=link.a @ axes, frame_j=axes)
-
-
-def _free(free: bool) -> str:
-    """Return the word for a free or a fixed component of a `RelativeJoint`."""
-    return "free" if free else "fixed"
 
 
 def _refuse(link: Link, motions: str) -> NoReturn:
@@ -76,8 +70,9 @@ def _refuse(link: Link, motions: str) -> NoReturn:
     )
 
 
-def _check_independent(link, slides, turns) -> None:
+def _check_independent(link: Link) -> None:
     """Raise `ModelError` unless the axes of the slides are independent and each hinge perpendicular to the next."""
+    slides, turns = link.slides, link.turns
     if slides and np.linalg.matrix_rank(np.array([s.axis for s in slides]), EXACT) < len(slides):
         _refuse(link, "slides that depend on each other")
     if len(turns) > 1:
@@ -87,8 +82,9 @@ def _check_independent(link, slides, turns) -> None:
             _refuse(link, "hinges that are not perpendicular to the next one")
 
 
-def _check_order(link, slides, turns) -> None:
+def _check_order(link: Link) -> None:
     """Raise `ModelError` unless slides come first, or the order makes no difference."""
+    slides, turns = link.slides, link.turns
     kinds = [primitive.kind == SLIDE for primitive in link.primitives]
     if kinds == sorted(kinds, reverse=True) or len(slides) == 3:
         return
@@ -99,44 +95,48 @@ def _check_order(link, slides, turns) -> None:
     _refuse(link, "slides beyond a turn")
 
 
-def _anchor(link, turns, *, anywhere: bool) -> Vector:
+def _anchor(link: Link) -> Vector:
     """Return the point about which a link turns, in its frame; raise `ModelError` if its axes do not meet."""
-    if not turns or anywhere:
+    turns = link.turns
+    if not turns:
         return np.zeros(3)
     if len(turns) == 1:
         return turns[0].point
     across = [np.eye(3) - np.outer(primitive.axis, primitive.axis) for primitive in turns]
-    point = np.linalg.lstsq(
-        np.concatenate(across), np.concatenate([p @ s.point for p, s in zip(across, turns, strict=True)]), rcond=None
-    )[0]
+    places = [p @ s.point for p, s in zip(across, turns, strict=True)]
+    point = np.linalg.lstsq(np.concatenate(across), np.concatenate(places), rcond=None)[0]
     gaps = [np.abs(p @ (point - s.point)).max() for p, s in zip(across, turns, strict=True)]
     if max(gaps) > EXACT * (1 + np.abs(point).max()):
         _refuse(link, "hinges whose axes do not meet")
     return point
 
 
-def _kind_and_axes(link, slides, turns, n) -> tuple[Any, Matrix]:
-    """Return the class of a joint along z, or None for a `RelativeJoint`, and its axes in the frame of the link."""
-    k = len(slides)
-    normal: Any = unit(np.cross(slides[0].axis, slides[1].axis)) if k == 2 else None
+def _kind_and_axes(link: Link, n: int) -> tuple[Any, Matrix]:
+    """Return the class and the axes, in the frame of the link, of its joint with n angles.
+
+    The class is None for a `RelativeJoint`; other joints have their axis along the z axis.
+    """
+    slides, turns, k = link.slides, link.turns, len(link.slides)
+    # The direction of a single slide, or the normal of two.
+    special: Any = None
+    if k in (1, 2):
+        special = slides[0].axis if k == 1 else unit(np.cross(slides[0].axis, slides[1].axis))
     if k + n == 0:
         return spatial.Rigid, np.eye(3)
     if n == 0:
-        return (spatial.Prismatic, along_z(slides[0].axis)) if k == 1 else (None, _axes(z=normal))
+        return spatial.Prismatic if k == 1 else None, np.eye(3) if k == 3 else along_z(special)
     if n == 3:
-        return None, _axes(x=slides[0].axis) if k == 1 else _axes(z=normal)
+        return None, _along_x(special) if k == 1 else along_z(special)
     first = turns[0].axis
     if n == 2:
         axes = np.stack([first, turns[1].axis, np.cross(first, turns[1].axis)], axis=1)
-        special = slides[0].axis if k == 1 else normal
         if k < 3 and np.abs(axes.T @ special).max() < 1 - EXACT:
             _refuse(link, "slides that are not along the axes of the turns")
         return None, axes
     if k == 0:
         return spatial.Revolute, along_z(first)
     if k == 3:
-        return None, _axes(x=first)
-    special = slides[0].axis if k == 1 else normal
+        return None, _along_x(first)
     if abs(first @ special) > 1 - EXACT:
         return (spatial.Cylindrical if k == 1 else spatial.Planar), along_z(first)
     if abs(first @ special) > EXACT:
@@ -144,13 +144,9 @@ def _kind_and_axes(link, slides, turns, n) -> tuple[Any, Matrix]:
     return None, np.stack([first, np.cross(special, first), special], axis=1)
 
 
-def _axes(*, x=None, z=None) -> Matrix:
-    """Return orthonormal axes with this x or z axis, or the identity."""
-    if x is None and z is None:
-        return np.eye(3)
-    if z is not None:
-        return along_z(z)
-    return np.roll(along_z(x), 1, axis=1)
+def _along_x(axis: Vector) -> Matrix:
+    """Return right-handed orthonormal axes, as columns, with the first one in a direction."""
+    return np.roll(along_z(axis), 1, axis=1)
 
 
 def drag_of(link: Link, primitive: PrimitiveJoint, joint: str) -> dict[str, forces.AbstractForce]:
@@ -184,26 +180,24 @@ def springs_of(link: Link, primitive: PrimitiveJoint) -> dict[str, forces.Abstra
         return {}
     stiffness, damping = primitive.stiffness or None, primitive.damping or None
     what = "stiffness" if stiffness else "damping"
-    turns = [other for other in link.primitives if other.kind in (HINGE, BALL)]
-    slides = [other for other in link.primitives if other.kind == SLIDE]
     axis_i = link.a @ primitive.axis
     if primitive.kind == SLIDE:
         before = link.primitives[: link.primitives.index(primitive)]
-        oblique = [s for s in slides if s is not primitive and abs(s.axis @ primitive.axis) > EXACT]
+        oblique = [s for s in link.slides if s is not primitive and abs(s.axis @ primitive.axis) > EXACT]
         turned = [s for s in before if s.kind != SLIDE and abs(s.axis @ primitive.axis) < 1 - EXACT]
         if oblique or turned:
             raise ModelError(
                 f"joint {primitive.name!r}: {what} cannot be represented in a row of oblique or turned joints"
             )
-        point = _anchor(link, turns, anywhere=False)
+        point = _anchor(link)
         ends = link.parent, link.name, link.r + link.a @ point, point
-        spring: Any = forces.AxialSpring
-        return {"spring": spring(*ends, axis_i, stiffness, primitive.rest, damping)}
+        axial: Any = forces.AxialSpring
+        return {"spring": axial(*ends, axis_i, stiffness, primitive.rest, damping)}
     if primitive.kind == BALL and stiffness is None:
         # −c ω, by its components.
         damper = lambda axis: forces.TorsionDamper(link.parent, link.name, damping, axis_i=axis, axis_j=link.a.T @ axis)
         return {f"damper {name}": damper(axis) for name, axis in zip("xyz", np.eye(3), strict=True)}
-    if primitive.kind != HINGE or len(turns) > 1:
+    if primitive.kind != HINGE or len(link.turns) > 1:
         raise ModelError(
             f"joint {primitive.name!r}: {what} of a {primitive.kind} joint, or one of several turns, cannot be represented"
         )
@@ -213,15 +207,6 @@ def springs_of(link: Link, primitive: PrimitiveJoint) -> dict[str, forces.Abstra
     zero = float(start[0].angle_to(start[1], axis_i, primitive.axis))
     # Like that of the joint, the angle is within half a turn of its value at the pose of the link.
     middle = {"middle": zero} if abs(zero) > EXACT else {}
-    return {
-        "spring": forces.TorsionSpring(
-            link.parent,
-            link.name,
-            stiffness,
-            zero + primitive.rest,
-            damping,
-            axis_i=axis_i,
-            axis_j=primitive.axis,
-            **middle,
-        )
-    }
+    axes = {"axis_i": axis_i, "axis_j": primitive.axis}
+    spring = forces.TorsionSpring
+    return {"spring": spring(link.parent, link.name, stiffness, zero + primitive.rest, damping, **axes, **middle)}

@@ -53,7 +53,7 @@ class PrimitiveJoint:
     """A hinge, slide or ball between a parent and a link.
 
     Attributes:
-        kind: one of the four above.
+        kind: `HINGE`, `SLIDE`, `BALL` or `FREE`.
         name: name of the joint.
         point: a point of the joint in the frame of the link, (3,).
         axis: unit vector along its axis in the frame of the link, (3,).
@@ -110,6 +110,16 @@ class Link:
         """True if it has neither mass nor inertia."""
         return self.mass == 0 and not np.any(self.inertia)
 
+    @property
+    def slides(self) -> list[PrimitiveJoint]:
+        """Its slides, from the parent on."""
+        return [primitive for primitive in self.primitives if primitive.kind == SLIDE]
+
+    @property
+    def turns(self) -> list[PrimitiveJoint]:
+        """Its hinges and balls, from the parent on."""
+        return [primitive for primitive in self.primitives if primitive.kind in (HINGE, BALL)]
+
 
 @dataclasses.dataclass(frozen=True)
 class LinkFrame:
@@ -145,6 +155,15 @@ def from_quaternion(quaternion) -> Matrix:
     w, x, y, z = np.asarray(quaternion, float) / np.linalg.norm(quaternion)
     v = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.eye(3) + 2 * w * v + 2 * v @ v
+
+
+def frames_at_zero(links: Sequence[Link]) -> dict[str, LinkFrame]:
+    """Return the frames of links in the ground frame, all joints at zero; parents come before their children."""
+    frames = {GROUND: LinkFrame(GROUND, np.zeros(3), np.eye(3))}
+    for link in links:
+        parent = frames[link.parent]
+        frames[link.name] = LinkFrame(GROUND, parent.point(link.r), parent.a @ link.a)
+    return frames
 
 
 def merge_massless(links: Sequence[Link]) -> tuple[list[Link], dict[str, LinkFrame]]:
@@ -189,19 +208,11 @@ def _swap_massless(links: Sequence[Link]) -> list[Link]:
         link = found[name]
         if not (link.massless and link.primitives):
             continue
-        fixed = [
-            other for other in found.values() if other.parent == name and not other.primitives and not other.massless
-        ]
+        fixed = [x for x in found.values() if x.parent == name and not x.primitives and not x.massless]
         if not fixed:
             continue
         first, swapped = fixed[0], True
-        found[first.name] = dataclasses.replace(
-            first,
-            parent=link.parent,
-            r=link.r + link.a @ first.r,
-            a=link.a @ first.a,
-            primitives=tuple(_in_frame(primitive, first.r, first.a) for primitive in link.primitives),
-        )
+        found[first.name] = _with_joints_of(link, first)
         found[name] = dataclasses.replace(link, parent=first.name, r=-first.a.T @ first.r, a=first.a.T, primitives=())
     return _parents_first(found, order) if swapped else list(links)
 
@@ -219,17 +230,11 @@ def _parents_first(found: Mapping[str, Link], order: Sequence[str]) -> list[Link
 
 
 def _with_joints_of(link: Link, child: Link) -> Link:
-    """Return the child of a link without mass, with the primitive joints of both."""
-    primitives = tuple(_in_frame(primitive, child.r, child.a) for primitive in link.primitives)
-    return dataclasses.replace(
-        child,
-        parent=link.parent,
-        r=link.r + link.a @ child.r,
-        a=link.a @ child.a,
-        primitives=primitives + child.primitives,
+    """Return a child of a link as a child of the link's parent, with the primitive joints of both."""
+    above = tuple(
+        dataclasses.replace(s, point=child.a.T @ (s.point - child.r), axis=child.a.T @ s.axis) for s in link.primitives
     )
-
-
-def _in_frame(primitive: PrimitiveJoint, r: Vector, a: Matrix) -> PrimitiveJoint:
-    """Return a primitive joint in a frame with origin r and axes A in its own frame."""
-    return dataclasses.replace(primitive, point=a.T @ (primitive.point - r), axis=a.T @ primitive.axis)
+    place = LinkFrame(link.parent, link.r, link.a)
+    return dataclasses.replace(
+        child, parent=link.parent, r=place.point(child.r), a=link.a @ child.a, primitives=above + child.primitives
+    )

@@ -15,15 +15,13 @@ from jaxmbs.io.models.model import ModelError
 # Hint at the end of messages that refuse an actuator of MJCF.
 LEAVE_OUT = "; leave it out with ignore=('actuator',)"
 # Kinds of transmission, gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of
-# `MjModel`.
+# `MjModel`. Each field begins with the middle of the name of its enumeration: "trntype" has values of `mjtTrn`.
 KNOWN = {
     "trntype": ("JOINT", "JOINTINPARENT"),
     "gaintype": ("FIXED", "AFFINE"),
     "biastype": ("NONE", "AFFINE"),
     "dyntype": ("NONE", "INTEGRATOR", "FILTER", "FILTEREXACT"),
 }
-# For each field in `KNOWN`, the middle of the name of its enumeration in MuJoCo: "Trn" for `mjtTrn`.
-KINDS = {"trntype": "Trn", "gaintype": "Gain", "biastype": "Bias", "dyntype": "Dyn"}
 # Fields of `MjModel` for properties of actuators that the force `Actuator` lacks; values that are not zero are refused.
 UNSUPPORTED = ("actuator_armature", "actuator_damping", "actuator_dampingpoly", "actuator_delay")
 
@@ -41,7 +39,7 @@ def add_actuators(mujoco, m, d, elements: Elements, joints: list[str], ignore) -
     for k, name in enumerate(actuator_names(m)):
         if m.opt.disableactuator & (1 << max(int(m.actuator_group[k]), 0)):
             continue
-        for reason in _reasons(mujoco, m, k):
+        for reason in _unsupported_properties(mujoco, m, k):
             raise ModelError(f"actuator {name!r}: {reason} cannot be represented{LEAVE_OUT}")
         j = int(m.actuator_trnid[k, 0])
         if joints[j] not in elements.joints or elements.joints[joints[j]].primitives[0].kind not in (HINGE, SLIDE):
@@ -51,17 +49,18 @@ def add_actuators(mujoco, m, d, elements: Elements, joints: list[str], ignore) -
         control = float(d.ctrl[controls[k]])
         joint = elements.constraint_of[joints[j]]
         actuator = _actuator(mujoco, m, d, k, joint, control, elements.limits.get(joint))
-        elements.forces[elements.name(name)] = actuator
+        elements.forces[elements.unused_name(name)] = actuator
 
 
-def _reasons(mujoco, m, k: int) -> Iterator[str]:
+def _unsupported_properties(mujoco, m, k: int) -> Iterator[str]:
     """Yield the properties of an actuator that an `Actuator` does not have."""
-    for kind, known in KNOWN.items():
-        values = [
-            int(getattr(getattr(mujoco, f"mjt{KINDS[kind]}"), f"mj{KINDS[kind].upper()}_{name}")) for name in known
-        ]
-        if int(getattr(m, f"actuator_{kind}")[k]) not in values:
-            yield f"its {kind}"
+    for field, known in KNOWN.items():
+        kind = field.removesuffix("type")
+        values = getattr(mujoco, f"mjt{kind.title()}")
+        if int(getattr(m, f"actuator_{field}")[k]) not in [
+            int(getattr(values, f"mj{kind.upper()}_{x}")) for x in known
+        ]:
+            yield f"its {field}"
             return
     for name in UNSUPPORTED:
         if np.any(getattr(m, name, np.zeros(k + 1))[k]):

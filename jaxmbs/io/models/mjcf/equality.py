@@ -64,7 +64,7 @@ def _add_joint(mujoco, m, k: int, tag: str, name: str, elements: Elements, names
     else:
         frame_i, frame_j = i.a @ frames[0], j.a @ frames[1]
         joint = spatial.Rigid(i.body, j.body, point_i, point_j, frame_i=frame_i, frame_j=frame_j)
-    elements.constraints[elements.name(name)] = joint
+    elements.constraints[elements.unused_name(name)] = joint
 
 
 def _add_coupling(m, d, k: int, name: str, elements: Elements, names) -> None:

@@ -54,15 +54,23 @@ def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
 def check_files(path: Path) -> None:
     """Raise `ModelError` if a model or its files are outside its folder or too large, or if it has plugins."""
     folder = path.parent.resolve()
-    waiting, checked, total = [path.resolve()], set(), 0
-    copies = 1
+    waiting, checked, total, copies = [path.resolve()], set(), 0, 1
+
+    def add(file: Path) -> None:
+        """Count a file; raise `ModelError` if the files have too many bytes in total, or are too many."""
+        nonlocal total
+        checked.add(file)
+        total += file.stat().st_size
+        if total > MAX_TOTAL_BYTES or len(checked) > MAX_FILES:
+            raise ModelError(
+                f"has more than {MAX_TOTAL_BYTES} bytes or {MAX_FILES} files, counting those that it refers to"
+            )
+
     while waiting:
         file = waiting.pop()
         if file in checked:
             continue
-        checked.add(file)
-        total += _size(file)
-        _check_total(total, len(checked))
+        add(file)
         root = xml_root(file.read_bytes(), "" if file == path.resolve() else file.name)
         if root.tag not in ROOTS:
             prefix = "" if file == path.resolve() else f"{file.name}: "
@@ -80,25 +88,7 @@ def check_files(path: Path) -> None:
             if tag in MODELS or found.suffix.lower() in (".xml", ".mjcf"):
                 waiting.append(found)
             elif found not in checked:
-                checked.add(found)
-                total += _size(found)
-                _check_total(total, len(checked))
-
-
-def _size(file: Path) -> int:
-    """Return the size of a file in bytes."""
-    try:
-        return file.stat().st_size
-    except OSError as error:
-        raise ModelError(f"{file.name}: {error.strerror or error}") from None
-
-
-def _check_total(total: int, count: int) -> None:
-    """Raise `ModelError` if the files of a model have too many bytes in total, or are too many."""
-    if total > MAX_TOTAL_BYTES or count > MAX_FILES:
-        raise ModelError(
-            f"has more than {MAX_TOTAL_BYTES} bytes or {MAX_FILES} files, counting those that it refers to"
-        )
+                add(found)
 
 
 def _references(root, folder: Path, folder_of_file: Path) -> Iterator[tuple[str, str, Path]]:
@@ -108,9 +98,10 @@ def _references(root, folder: Path, folder_of_file: Path) -> Iterator[tuple[str,
         if element.tag in ("plugin", "extension"):
             raise ModelError(f"{element.tag}: plugins are refused")
         for attribute in FOLDERS:
-            if attribute in element.attrib:
-                folders.add(element.get(attribute, ""))
-                yield attribute, element.get(attribute, ""), _resolve(folder, element.get(attribute, ""))
+            named = element.get(attribute)
+            if named is not None:
+                folders.add(named)
+                yield attribute, named, _resolve(folder, named)
     for element in root.iter():
         for attribute, named in element.attrib.items():
             if attribute == "file" or (attribute.startswith("file") and element.tag == "texture"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +25,7 @@ KINDS = (FREE, BALL, SLIDE, HINGE)
 
 
 def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
-    """Read a model from an MJCF file, with the masses, inertias and frames that MuJoCo compiles.
+    """Return the model of an MJCF file, with the masses, inertias and frames that MuJoCo compiles; see `load`.
 
     - A body becomes a `spatial.Body` with MuJoCo's frame; hinge, slide and ball become `Revolute`, `Prismatic` and
       `Spherical`, with their names. Several joints of one body become one joint with their motions: `Universal`,
@@ -39,14 +40,6 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
       keyframe, or zero. Angles of springs are within half a turn of qpos0.
     - Solver, integrator, sites, sensors, cameras, lights, materials, tuples, texts and numbers are left out.
     - Geoms that may touch a fixed body are an error, those of two moving bodies a warning.
-
-    Args:
-        path: the file. No file outside its folder is read.
-        ignore: tags of `IGNORABLE` to leave out.
-        loops: must be empty; for URDF only.
-
-    Returns:
-        the model.
 
     Raises:
         ModelError: an element that cannot be represented, by name; a path out of the folder; errors of MuJoCo.
@@ -89,7 +82,7 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     add_equalities(mujoco, m, d, elements, names, ignore)
     add_actuators(mujoco, m, d, elements, names.joints, ignore)
     if np.any(m.opt.gravity) and not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
-        elements.forces[elements.name("gravity")] = forces.Gravity(jnp.array(m.opt.gravity))
+        elements.forces[elements.unused_name("gravity")] = forces.Gravity(jnp.array(m.opt.gravity))
     guess, velocities = _initial_motion(mujoco, m, d, elements, names)
     return Model(
         elements.bodies,
@@ -103,11 +96,11 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     )
 
 
-class Names:
+class Names(NamedTuple):
     """Names of bodies and joints in MuJoCo's order, "body1" and "joint1" for those without a name."""
 
-    def __init__(self, bodies: list[str], joints: list[str]):
-        self.bodies, self.joints = bodies, joints
+    bodies: list[str]
+    joints: list[str]
 
 
 def _names(m) -> Names:

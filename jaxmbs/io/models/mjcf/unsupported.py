@@ -26,9 +26,8 @@ IGNORABLE = (
 )
 
 
-def check_ignore(ignore: Iterable[str], known: Iterable[str]) -> None:
+def check_ignore(ignore: Iterable[str], known: Collection[str]) -> None:
     """Raise `ModelError` for names in `ignore` that are not in `known`."""
-    known = tuple(known)
     for name in ignore:
         if name not in known:
             raise ModelError(f"ignore: {name!r} cannot be ignored; must be one of {', '.join(known)}")
@@ -37,10 +36,9 @@ def check_ignore(ignore: Iterable[str], known: Iterable[str]) -> None:
 def check_model(mujoco, m, ignore: Collection[str]) -> None:
     """Raise `ModelError` for the first feature that no mechanism has, unless `ignore` names its tag."""
     for tag, what in _unsupported_features(mujoco, m):
-        if tag not in IGNORABLE:
-            raise ModelError(f"{tag}: {what} cannot be represented")
         if tag not in ignore:
-            raise ModelError(f"{tag}: {what} cannot be represented; leave it out with ignore=({tag!r},)")
+            leave = f"; leave it out with ignore=({tag!r},)" if tag in IGNORABLE else ""
+            raise ModelError(f"{tag}: {what} cannot be represented{leave}")
 
 
 def _unsupported_features(mujoco, m) -> Iterator[tuple[str, str]]:

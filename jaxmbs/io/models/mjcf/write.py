@@ -17,16 +17,16 @@ from jaxmbs.element import GROUND
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import MujocoJoint, in_space, number, numbers, place_of, primitives_of, quaternion
-from jaxmbs.io.models.mjcf.xml_document import Document, WrittenJoint
+from jaxmbs.io.models.mjcf.xml_document import Document, WrittenJoint, inertia_matrix
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics.results import Status
 from jaxmbs.system.equations import constraints
-from jaxmbs.system.topology import ROOT, spanning_tree
+from jaxmbs.system.topology import spanning_tree
 
 # Attributes of the equalities that close loops, as stiff as steps of 1 ms allow: loops stay closed to about 1 µm.
 STIFF_EQUALITY = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
 # Moving bodies whose mass or a moment of inertia is not above this are refused, as by MuJoCo (its mjMINVAL).
-MIN_VALUE = 1e-15
+MIN_MASS_OR_INERTIA = 1e-15
 # Largest residual of the constraints, in units of length and radians, at which a guess is written as it is; beyond it
 # the guess is assembled first.
 MAX_CLOSED_RESIDUAL = 1e-12
@@ -38,7 +38,7 @@ ALIGNED = 1e-9
 
 
 def write_mjcf(model: Model) -> str:
-    """Return a model as MJCF.
+    """Return a model as the text of an MJCF file.
 
     The bodies are nested by `topology.spanning_tree`, with MuJoCo's hinges, slides and balls. Cut joints become
     equalities: a ball or a planar pin a `connect`, a spatial hinge two of them, a rigid joint a `weld`. Planar mechanisms
@@ -47,12 +47,6 @@ def write_mjcf(model: Model) -> str:
     Coordinates are those of jaxmbs: `ref` is the value of each in the assembled guess, and ranges are the limits, which
     MuJoCo enforces. Velocities become a keyframe, "start". Springs in joints of the tree become springs of these joints,
     those between points tendons. Contacts are disabled.
-
-    Args:
-        model: the model.
-
-    Returns:
-        the text of the file.
 
     Raises:
         ModelError: drivers; constraints, forces and bodies that MJCF does not have, by name; a guess that cannot be
@@ -88,10 +82,8 @@ def write_mjcf(model: Model) -> str:
 
 def _assembled_guess(model: Model):
     """Return the guess, assembled if its residuals are not small."""
-    if (
-        not model.constraints
-        or np.abs(np.asarray(constraints(model, model.coordinates(), 0.0))).max(initial=0.0) < MAX_CLOSED_RESIDUAL
-    ):
+    residuals = np.asarray(constraints(model, model.coordinates(), 0.0)) if model.constraints else np.zeros(0)
+    if np.abs(residuals).max(initial=0.0) < MAX_CLOSED_RESIDUAL:
         return model.guess
     found = assemble(model, model.guess)
     if int(found.status) != Status.CONVERGED:
@@ -102,7 +94,7 @@ def _assembled_guess(model: Model):
 def _add_body(document: Document, k: int, name: str) -> None:
     """Add the body with index k in the tree, with its joint."""
     tree, body, place = document.tree, document.model.bodies[name], document.places[name]
-    parent = GROUND if tree.parents[k] == ROOT else tree.bodies[tree.parents[k]]
+    parent = document.parent(k)
     on = document.places[parent]
     element = SubElement(
         document.elements[parent], "body", name=name, pos=numbers(on.local(place.r)), quat=quaternion(on.a.T @ place.a)
@@ -113,11 +105,10 @@ def _add_body(document: Document, k: int, name: str) -> None:
         _add_floating(document, name, element)
     else:
         _add_joint(document, joint, name, element, reverse=tree.reversed[k])
-    inertia = np.asarray(body.inertia, float)
-    inertia = inertia * np.eye(3) if inertia.ndim == 0 else inertia
+    inertia = inertia_matrix(body)
     moving = joint is None or document.joints[joint]
-    if moving and (float(body.mass) <= MIN_VALUE or np.linalg.eigvalsh(inertia)[0] <= MIN_VALUE):
-        raise ModelError(f"body {name!r}: MJCF needs a mass and three moments of inertia above {MIN_VALUE:g}")
+    if moving and (float(body.mass) <= MIN_MASS_OR_INERTIA or np.linalg.eigvalsh(inertia)[0] <= MIN_MASS_OR_INERTIA):
+        raise ModelError(f"body {name!r}: MJCF needs a mass and three moments of inertia above {MIN_MASS_OR_INERTIA:g}")
     entries = [*np.diag(inertia), inertia[0, 1], inertia[0, 2], inertia[1, 2]]
     com = in_space(body.com)
     SubElement(element, "inertial", pos=numbers(com), mass=number(body.mass), fullinertia=numbers(entries))
@@ -143,17 +134,10 @@ def _add_joint(document: Document, joint: str, child: str, element: Element, *, 
     place, written = document.places[child], []
     for primitive in primitives:
         name = joint if len(primitives) == 1 else f"{joint}.{primitive.name}"
-        moves: Any = (
-            {}
-            if primitive.axis is None
-            else {"axis": numbers(place.a.T @ primitive.axis), "ref": number(primitive.value)}
-        )
-        at = numbers(place.local(anchor))
-        written.append(
-            WrittenJoint(
-                primitive, anchor, SubElement(element, "joint", name=name, type=primitive.kind, pos=at, **moves)
-            )
-        )
+        row = SubElement(element, "joint", name=name, type=primitive.kind, pos=numbers(place.local(anchor)))
+        if primitive.axis is not None:
+            row.attrib |= {"axis": numbers(place.a.T @ primitive.axis), "ref": number(primitive.value)}
+        written.append(WrittenJoint(primitive, anchor, row))
     document.joints[joint] = written
     limits = document.model.limits.get(joint)
     if limits is not None:
@@ -279,12 +263,10 @@ def _(force: forces.Actuator, document, owner, name):
 def _(force: forces.AbstractSpringDamper, document, owner, name):
     """Write a spring-damper between two points as a spatial tendon between two sites."""
     _refuse_functions(force, owner)
-    given: Any = {
-        key: number(getattr(force, key)) for key in ("stiffness", "damping") if getattr(force, key) is not None
-    }
-    tendon = SubElement(
-        document.section("tendon"), "spatial", name=name, springlength=number(force.free_length), **given
-    )
+    tendon = SubElement(document.section("tendon"), "spatial", name=name, springlength=number(force.free_length))
+    for key in ("stiffness", "damping"):
+        if getattr(force, key) is not None:
+            tendon.set(key, number(getattr(force, key)))
     for body, point, end in ((force.i, force.point_i, "i"), (force.j, force.point_j, "j")):
         document.add_site(body, f"{name}.{end}", np.zeros(3) if point is None else in_space(point))
         SubElement(tendon, "site", site=f"{name}.{end}")

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links.inertias import BodyInertia, UnitMotion, motion_inertias
-from jaxmbs.io.models.links.tree import HINGE, SLIDE, LinkFrame
+from jaxmbs.io.models.links.inertias import BodyInertia, UnitMotion, motion_inertias, unit_motions
+from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, LinkFrame
 from jaxmbs.io.models.mjcf.outgoing import MujocoJoint, in_space, numbers, quaternion
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.system.topology import ROOT, Tree
@@ -54,6 +54,11 @@ class Document(NamedTuple):
     option: Element
     controls: list[float]
 
+    def parent(self, k: int) -> str:
+        """Return the name of the parent of body k of the tree."""
+        parent = self.tree.parents[k]
+        return GROUND if parent == ROOT else self.tree.bodies[parent]
+
     def section(self, tag: str) -> Element:
         """Return the section of the document with a tag."""
         found = self.root.find(tag)
@@ -79,34 +84,22 @@ class Document(NamedTuple):
         bodies = []
         for k, name in enumerate(tree.bodies):
             joint, place, body = tree.joints[k], self.places[name], self.model.bodies[name]
-            parent = GROUND if tree.parents[k] == ROOT else tree.bodies[tree.parents[k]]
             begin = len(motions)
             if joint is None:
-                motions += _floating(place, body.dimension)
+                floating = unit_motions(FREE, place.r)
+                motions += floating if body.dimension == 3 else [floating[i] for i in (0, 1, 5)]
             else:
                 for written in self.joints[joint]:
                     index = len(motions) if written is joint_of_tree else index
-                    motions += _motions(written)
-            path[name] = path[parent] + tuple(range(begin, len(motions)))
-            inertia = np.asarray(body.inertia, float)
-            inertia = inertia * np.eye(3) if inertia.ndim == 0 else inertia
-            com = place.point(in_space(body.com))
+                    armature = float(written.element.get("armature", "0"))
+                    motions += unit_motions(written.primitive.kind, written.anchor, written.primitive.axis, armature)
+            path[name] = path[self.parent(k)] + tuple(range(begin, len(motions)))
+            com, inertia = place.point(in_space(body.com)), inertia_matrix(body)
             bodies.append(BodyInertia(float(body.mass), com, place.a @ inertia @ place.a.T, path[name]))
         return float(motion_inertias(bodies, motions)[index])
 
 
-def _floating(place: LinkFrame, dimension: int) -> list[UnitMotion]:
-    """Return the motions of a body that floats."""
-    zero, axes = np.zeros(3), np.eye(3)
-    slides = [UnitMotion(zero, axis, zero) for axis in axes[:dimension]]
-    return slides + [UnitMotion(axis, zero, place.r) for axis in (axes if dimension == 3 else axes[2:])]
-
-
-def _motions(joint: WrittenJoint) -> list[UnitMotion]:
-    """Return the motions of a joint of MuJoCo."""
-    axis, zero = joint.primitive.axis, np.zeros(3)
-    if axis is None:
-        return [UnitMotion(unit, zero, joint.anchor) for unit in np.eye(3)]
-    turns = joint.primitive.kind == HINGE
-    armature = float(joint.element.get("armature", "0"))
-    return [UnitMotion(axis if turns else zero, zero if turns else axis, joint.anchor, armature)]
+def inertia_matrix(body) -> np.ndarray:
+    """Return the inertia of a planar or spatial body about its centre of mass as a matrix (3, 3)."""
+    inertia = np.asarray(body.inertia, float)
+    return inertia * np.eye(3) if inertia.ndim == 0 else inertia
