@@ -41,6 +41,11 @@ class Along(NamedTuple):
         """Return the generalized force (m,) of an effort (torque or force) along the coordinate."""
         return effort * self.push
 
+    def measures(self, effort) -> dict[str, Array]:
+        """Return an effort as torque or force, the value as angle or length, and the rate, as in `ForceElement`."""
+        names = ("torque", "angle") if self.angular else ("force", "length")
+        return {names[0]: effort, names[1]: self.value, "rate": self.rate}
+
     def near(self, middle) -> Float[Array, ""]:
         """Return the value; an angle whose turns are not counted is within half a turn of `middle`."""
         return near_angle(self.value, middle) if self.angular and self.wraps else self.value

@@ -10,7 +10,6 @@ from jaxtyping import Array, Float
 
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import State
-from jaxmbs.numerics.arrays import real
 
 
 class Load(NamedTuple):
@@ -33,7 +32,7 @@ class AbstractReactiveForce(AbstractForce):
 
     Attributes:
         joint: name of the joint.
-        size: x, None until it has been computed.
+        size: x, a `computed_field`; None until it has been computed.
         of_reaction: True if the size depends on the reaction of `joint`, False if it depends on accelerations.
 
     Examples:
@@ -57,8 +56,3 @@ class AbstractReactiveForce(AbstractForce):
     @abc.abstractmethod
     def size_from(self, state: State, inputs: Float[Array, " k"]) -> Float[Array, ""]:
         """Return the size of the force for the inputs (k,) of `size_inputs`."""
-
-
-def size_field():
-    """Return a dataclass field for `size`, which is None until it has been computed."""
-    return real(optional=True, default=None, init=False)
