@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.formulations.augmented import CartesianEquations, null_part
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status
-from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.light import holding_elements
 from jaxmbs.system.mechanism import Mechanism
 
@@ -63,10 +62,8 @@ def free_shares(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
 def _matrix(mech: Mechanism, q, t):
     """Return M + Φ_qᵀΦ_q in units of the mechanism, the block of M of each body divided by its largest entry."""
     equations = CartesianEquations(mech)
-    phi_q, extent, angular = equations.scaling_rows(q, t)
-    units = Units(angular, unit_of_length(phi_q, extent, angular))
-    rows = phi_q * units.vector[None, :] / units.rows(phi_q)[:, None]
-    mass = equations.mass(q, t) * units.vector[:, None] * units.vector[None, :]
+    units, _, rows = equations.in_units(q, t)
+    mass = equations.mass(q, t) * units[:, None] * units[None, :]
     for own in mech.layout.velocity_slices.values():
         largest = jnp.max(jnp.abs(mass[own, own]))
         mass = mass.at[own, own].multiply(1 / jnp.where(largest > 0, largest, 1))

@@ -83,7 +83,7 @@ class AbstractSolver(eqx.Module):
         """Return the function x ↦ M⁻¹ x at q and t: closing with it moves q orthogonally to Φ = 0 in the metric M."""
 
     @abc.abstractmethod
-    def close_velocity(self, q, v, t, floor) -> Float[Array, " m"]:
+    def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
         """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric M."""
 
     @abc.abstractmethod
@@ -141,28 +141,16 @@ class AbstractEquations(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def supporting_rows(self) -> np.ndarray:
-        """Indices of the rows of Φ that are added to M, for coordinates that have no inertia, or little."""
+    def supporting(self) -> tuple[np.ndarray, Float[Array, "..."]]:
+        """Indices of the rows of Φ that are added to M, and their weight: a typical mass, one for all or one for each.
 
-    @property
-    @abc.abstractmethod
-    def definite(self) -> bool:
-        """True if M is positive definite for all numbers once the supporting rows are added."""
-
-    @property
-    @abc.abstractmethod
-    def weight(self) -> Float[Array, ""]:
-        """Weight of the supporting rows when they are added to M: the mean mass of the bodies that have mass."""
+        They support coordinates that have no inertia, or little.
+        """
 
     @property
     @abc.abstractmethod
     def solver(self) -> AbstractSolver:
         """Solver for accelerations and closing of these equations."""
-
-    @property
-    @abc.abstractmethod
-    def from_allowed(self) -> bool:
-        """True if `from_bodies` takes only velocities that the joints allow, because it does not project others."""
 
     @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
@@ -199,19 +187,22 @@ class AbstractEquations(eqx.Module):
     def with_scales(self, scales: Scales) -> AbstractEquations:
         """Return equations that use these scales instead of computing them in each configuration."""
 
-    def support(self, rows: np.ndarray, weights=None) -> Support:
-        """Return the `Support` by some rows, with a typical mass as weight unless weights are given."""
-        if weights is None:
-            weights = jnp.asarray(self.weight)
+    def support(self, weights=None) -> Support:
+        """Return the `Support` by the supporting rows, or by all rows of Φ if their weights (rows,) are given."""
+        if weights is not None:
+            rows = np.arange(weights.shape[0])
+        else:
+            rows, weights = self.supporting
+            weights = jnp.asarray(weights)
             weights = weights * jnp.finfo(weights.dtype).eps ** LIGHT_WEIGHT_POWER if self.mech._light else weights
         eased = any(all(body.massless) for body in self.mech.bodies.values())
         weights = jnp.broadcast_to(jnp.reshape(weights, (-1,)), rows.shape)
-        return Support(rows, weights, self.angular if eased else None)
+        return Support(rows, weights, self.space.angular if eased else None)
 
     @property
-    def angular(self) -> np.ndarray:
-        """(m,), True for velocities that are rates of angles, False for rates of lengths."""
-        return self.space.angular
+    def definite(self) -> bool:
+        """True if M is positive definite for all numbers once the supporting rows are added: if no body is light."""
+        return not self.mech.light
 
     def scales(self, q, t) -> Scales:
         """Return `Scales` of gaps and pivots for this configuration and similar ones."""
@@ -242,8 +233,7 @@ class AbstractEquations(eqx.Module):
         Returns:
             a (m,), λ (rows,), kept (rows,).
         """
-        chosen = self.supporting_rows if weights is None else np.arange(phi_q.shape[0])
-        support = self.support(chosen, weights)
+        support = self.support(weights)
         refined = bool(self.mech._light) or support.angular is not None
         return solve_saddle_point(
             matrix, phi_q, force, right, floor, pivots, definite=self.definite, support=support, refined=refined
@@ -251,34 +241,12 @@ class AbstractEquations(eqx.Module):
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """Return v̇ (m,), λ (rows,) and kept (rows,), with reactive forces; see `AbstractSolver.accelerations`."""
-        return _accelerations(
-            self.with_reactive_forces(q, v, t, correction, floor)[0].solver, q, v, t, correction, floor
-        )
-
-    def with_reactive_forces(
-        self, q, v, t, correction=0.0, floor=None
-    ) -> tuple[AbstractEquations, Bool[Array, ""] | None]:
-        """Return the equations with the sizes of reactive forces in this state, and True if these have a common solution.
-
-        Reactive forces depend on accelerations and reactions. None instead of a bool if there are none.
-        """
-        return with_reactive_forces(self, q, v, t, correction, floor)
+        given, _ = with_reactive_forces(self, q, v, t, correction, floor)
+        return _accelerations(given.solver, q, v, t, correction, floor)
 
     @abc.abstractmethod
     def loads(self, joints, q, v, t, a, multipliers) -> dict[str, Load]:
         """Return the loads of the named joints on their bodies j, for accelerations and multipliers of these equations."""
-
-    def metric(self, q, t) -> Callable:
-        """Return the function x ↦ M⁻¹ x at q and t."""
-        return self.solver.metric(q, t)
-
-    def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
-        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric M."""
-        return self.solver.close_velocity(q, v, t, floor)
-
-    def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
-        """Return the closed configuration and the velocity after a step of length h with velocity v, as in RATTLE."""
-        return self.solver.glide(motion, v, t, h, iterations)
 
     def close_position(
         self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None, pivots=None
@@ -327,7 +295,7 @@ class AbstractEquations(eqx.Module):
     def independent(self, q, t, floor) -> Float[Array, " rows"]:
         """Return 1 for each independent row of Φ_q, 0 for each redundant one, as `accelerations` finds them."""
         phi_q = self.jacobian(q, t)
-        return factor_symmetric_semidefinite(phi_q @ self.metric(q, t)(phi_q.T), floor, self.pivots(q, t)).kept
+        return factor_symmetric_semidefinite(phi_q @ self.solver.metric(q, t)(phi_q.T), floor, self.pivots(q, t)).kept
 
 
 @jax.jit

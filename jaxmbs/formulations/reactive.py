@@ -6,6 +6,7 @@ depend. Newton's method finds the x with x = f(s₀ + S x), a system with one eq
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -80,10 +81,13 @@ def load_of_wrench(element, poses, body: str, point, wrench) -> Load:
     return Load(sign * force, sign * torque)
 
 
-def with_sizes(equations, names: list[str], sizes: Float[Array, " k"]):
-    """Return equations in which the forces of these names have these sizes, in the same order."""
-    sizes_of = lambda equations: [equations.mech.forces[name].size for name in names]
-    return eqx.tree_at(sizes_of, equations, list(sizes), is_leaf=lambda x: x is None)
+def with_force_fields(target: Any, field: str, values: Mapping[str, Array]) -> Any:
+    """Return a mechanism, or equations, in which `field` of some forces has these values, given by force name."""
+    if not values:
+        return target
+    mech_of = lambda target: target if isinstance(target, Mechanism) else target.mech
+    fields = lambda target: [getattr(mech_of(target).forces[name], field) for name in values]
+    return eqx.tree_at(fields, target, list(values.values()), is_leaf=lambda x: x is None)
 
 
 def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
@@ -91,13 +95,13 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
     forces = reactive_forces(equations.mech)
     if not forces:
         return equations, None
-    names = list(forces)
     q_bodies, v_bodies, _ = equations.to_bodies(q, v, jnp.zeros_like(v), t)
     state = state_of(equations.mech, q_bodies, v_bodies, t)
+    with_sizes = lambda sizes: with_force_fields(equations, "size", dict(zip(forces, sizes, strict=True)))
 
     def size_inputs(sizes):
         """Return the inputs of each force's size, by name, for given sizes; twice, as result and as auxiliary value."""
-        given = with_sizes(equations, names, sizes)
+        given = with_sizes(sizes)
         a, multipliers, _ = given.solver.accelerations(q, v, t, correction, floor)
         of_bodies = given.to_bodies(q, v, a, t)[2]
         joints = list(dict.fromkeys(force.joint for force in forces.values() if force.of_reaction))
@@ -105,9 +109,9 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
         found = {name: force.size_inputs(state, of_bodies, loads.get(force.joint)) for name, force in forces.items()}
         return found, found
 
-    none = jnp.zeros(len(names), v.dtype)
+    none = jnp.zeros(len(forces), v.dtype)
     by_size, at_zero = jax.jacfwd(size_inputs, has_aux=True)(none)
-    affine = lambda sizes: {name: at_zero[name] + by_size[name] @ sizes for name in names}
+    affine = lambda sizes: {name: at_zero[name] + by_size[name] @ sizes for name in forces}
 
     def gap(sizes):
         """Return sizes − f(s₀ + S sizes), (k,), zero in the solution."""
@@ -118,7 +122,7 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
         """Return the LU factors of the derivative of the gap at these sizes."""
         inputs = affine(sizes)
         slopes = [jax.grad(partial(f.size_from, state))(inputs[name]) @ by_size[name] for name, f in forces.items()]
-        return _lu_factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
+        return _lu_factors(jax.lax.stop_gradient(jnp.eye(len(forces), dtype=v.dtype) - jnp.stack(slopes)))
 
     def is_unfinished(carry):
         """Return True while Newton's method has steps left and its last step was not small."""
@@ -144,7 +148,7 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
     begun = newton_twice(newton((none, none, 0)))
     found, step, _ = jax.lax.stop_gradient(jax.lax.while_loop(is_unfinished, newton, begun))
     found = root_near(gap, partial(_lu_solve, factors(found)), found, 1)
-    return with_sizes(equations, names, found), jax.lax.stop_gradient(_is_last_step(step, found))
+    return with_sizes(found), jax.lax.stop_gradient(_is_last_step(step, found))
 
 
 def _is_last_step(step, x) -> Bool[Array, ""]:

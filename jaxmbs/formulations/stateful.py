@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -17,6 +16,7 @@ from jaxtyping import Array, Float
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce
 from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver
 from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.formulations.reactive import with_force_fields
 from jaxmbs.numerics.space import Flat, PartwiseSpace, Space
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.mechanism import Mechanism
@@ -46,13 +46,9 @@ def start_states(
 
 def with_states(target: Any, states: Float[Array, " k"]):
     """Return a mechanism, or equations, with the `states` (k,) of all forces set; unchanged if no force has states."""
-    mech_of = lambda target: target if isinstance(target, Mechanism) else target.mech
-    forces = stateful_forces(mech_of(target))
-    if not forces:
-        return target
-    parts = jnp.split(states, np.cumsum([len(force.states) for force in forces.values()])[:-1])
-    states_in = lambda target: [mech_of(target).forces[name].own for name in forces]
-    return eqx.tree_at(states_in, target, list(parts), is_leaf=lambda x: x is None)
+    forces = stateful_forces(target if isinstance(target, Mechanism) else target.mech)
+    parts = jnp.split(states, np.cumsum([len(force.states) for force in forces.values()])[:-1]) if forces else []
+    return with_force_fields(target, "own", dict(zip(forces, parts, strict=True)))
 
 
 def states_along(mech: Mechanism, run: Trajectory) -> Float[Array, "*T k"]:
@@ -133,10 +129,6 @@ class StatefulEquations(AbstractEquations):
         rates = [force.rates(state) for force in stateful_forces(given.mech).values()]
         return jnp.concatenate([a, *rates])
 
-    def _with_zero_columns(self, rows):
-        """Return rows with a zero column appended for each state."""
-        return jnp.concatenate([rows, jnp.zeros((rows.shape[0], self.count), rows.dtype)], axis=1)
-
     @property
     def solver(self):
         """Solver of the inner equations, with states without constraints."""
@@ -164,7 +156,8 @@ class StatefulEquations(AbstractEquations):
 
     def jacobian(self, q, t):
         """Return Φ_q of the inner equations, with zero columns for the states."""
-        return self._with_zero_columns(self.inner.jacobian(self.split(q)[0], t))
+        rows = self.inner.jacobian(self.split(q)[0], t)
+        return jnp.concatenate([rows, jnp.zeros((rows.shape[0], self.count), rows.dtype)], axis=1)
 
     def velocity_gap(self, q, v, t):
         """Return Φ_q v + Φ_t of the inner equations."""
@@ -176,24 +169,9 @@ class StatefulEquations(AbstractEquations):
         return StatefulSpace(self.inner.space, self.count)
 
     @property
-    def supporting_rows(self):
-        """Indices of the supporting rows of the inner equations."""
-        return self.inner.supporting_rows
-
-    @property
-    def definite(self):
-        """True if the inner equations are definite."""
-        return self.inner.definite
-
-    @property
-    def weight(self):
-        """Weight of the supporting rows of the inner equations."""
-        return self.inner.weight
-
-    @property
-    def from_allowed(self):
-        """True if `from_bodies` of the inner equations takes only allowed velocities."""
-        return self.inner.from_allowed
+    def supporting(self):
+        """Indices of the supporting rows of the inner equations, and their weight."""
+        return self.inner.supporting
 
     def from_bodies(self, q, v, t):
         """Return inner coordinates and velocities of the bodies, with zeros and the initial states appended."""
@@ -254,7 +232,7 @@ class StatefulSolver(AbstractSolver):
     def metric(self, q, t):
         """Return the function that applies the inner M⁻¹ and leaves the states unchanged."""
         given = self.equations
-        inner = given.inner.metric(given.split(q)[0], t)
+        inner = given.inner.solver.metric(given.split(q)[0], t)
 
         def solve(x):
             """Return M⁻¹ times the inner part of x, then its states."""
@@ -263,18 +241,18 @@ class StatefulSolver(AbstractSolver):
 
         return solve
 
-    def close_velocity(self, q, v, t, floor):
+    def close_velocity(self, q, v, t, floor=None):
         """Return the nearest inner velocity that satisfies the constraints, then the states unchanged."""
         given = self.equations
         (x, _), (u, z) = given.split(q), given.split(v)
-        return jnp.concatenate([given.inner.close_velocity(x, u, t, floor), z])
+        return jnp.concatenate([given.inner.solver.close_velocity(x, u, t, floor), z])
 
     def glide(self, motion, v, t, h, iterations):
         """Return the inner result of a step h, with h z added to the integrals of the states z."""
         given = self.equations
         (x, s), (u, z) = given.split(motion.q), given.split(v)
         parts = {name: given.split(getattr(motion, name))[0] for name in ("v", "a")}
-        closed, u = given.at(v).glide(motion._replace(q=x, **parts), u, t, h, iterations)
+        closed, u = given.at(v).solver.glide(motion._replace(q=x, **parts), u, t, h, iterations)
         still = 0 * z
         closed = closed._replace(
             q=jnp.concatenate([closed.q, s + h * z]),

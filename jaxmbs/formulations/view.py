@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.formulations.abstract import AbstractEquations
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.implicit import second_rate
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.inputs import as_times
@@ -298,7 +299,7 @@ def _force(unknowns, mech, x, u, t, near):
     """Return Q(x, u, t), in the order of users."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     u = _equation_velocities(unknowns, mech, u)
-    return equations.with_reactive_forces(q, u, t)[0].force(q, u, t)[_order(unknowns)]
+    return with_reactive_forces(equations, q, u, t)[0].force(q, u, t)[_order(unknowns)]
 
 
 def mass_and_force(unknowns: AbstractUnknowns, mech: Mechanism, x, u, t) -> tuple[Array, Array]:

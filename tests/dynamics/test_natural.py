@@ -108,7 +108,7 @@ def state(mech, guess):
     start = mbs.assemble(mech, guess)
     assert int(start.status) == 0
     v = jnp.asarray(np.random.default_rng(5).normal(size=mech.layout.m))
-    close = lambda mech, q, v: CartesianEquations(mech).close_velocity(q, v, jnp.zeros(()))
+    close = lambda mech, q, v: CartesianEquations(mech).solver.close_velocity(q, v, jnp.zeros(()))
     return start.q, ProgramWithFallback(close)(mech, start.q, v)
 
 

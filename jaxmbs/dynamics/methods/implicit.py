@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, ScaledEquations
 from jaxmbs.formulations.abstract import Closed
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.roots import newton_by_tangents, root_near
 
 # Number of refinements of the derivatives of a step. Only the symmetric part of the tangent is used, so each refinement
@@ -73,7 +74,7 @@ class EndOfStep(NamedTuple):
         q, v, a = end.q, end.v, end.a
         of_shift = lambda d: equations.residual(q + equations.space.rate(q, d), t)
         pull = jax.vjp(of_shift, equations.zero_velocity(q))[1](multipliers)[0]
-        return equations.with_reactive_forces(q, v, t)[0].imbalance(q, v, a, t) - pull
+        return with_reactive_forces(equations, q, v, t)[0].imbalance(q, v, a, t) - pull
 
     def gaps(self, unknown) -> Float[Array, " k"]:
         """Return the imbalance of forces (m,), then Φ, for the unknowns (shift, λ)."""
@@ -161,8 +162,8 @@ class AbstractAlpha(AbstractFixedStep):
         end = end.moved(shift)
         q, a = end.q, end.a
         kept = jax.lax.stop_gradient(equations.independent(q, t, carry.motion.end_floor))
-        v = equations.close_velocity(q, end.v, t, carry.motion.end_floor)
-        solved = equations.with_reactive_forces(*jax.lax.stop_gradient((q, v, t)))[1]
+        v = equations.solver.close_velocity(q, end.v, t, carry.motion.end_floor)
+        solved = with_reactive_forces(equations, *jax.lax.stop_gradient((q, v, t)))[1]
         auxiliary = auxiliary + shift / (beta * h**2)
         return AlphaCarry(Motion(q, v, a, kept, solved), auxiliary, multipliers), closed
 

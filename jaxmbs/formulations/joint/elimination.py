@@ -79,7 +79,7 @@ class OpenTree(AbstractElimination):
         """Return the identity: there is nothing to close."""
         return lambda x: x
 
-    def close_velocity(self, q, v, t, floor):
+    def close_velocity(self, q, v, t, floor=None):
         """Return v unchanged: there are no constraints."""
         return v
 
@@ -114,7 +114,7 @@ class ClosedTree(AbstractElimination):
 
         return solve
 
-    def close_velocity(self, q, v, t, floor):
+    def close_velocity(self, q, v, t, floor=None):
         """Return the θ̇ that satisfies the loops and is nearest to v in the metric H."""
         links, at, _ = mechanics.at_rest(self.tree, q, t)
         loop = self._loop(factor_articulated(self.tree, links), q, at, t, floor)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
 from jaxmbs.formulations.abstract import AbstractEquations
-from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
+from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations, mean_mass
 from jaxmbs.formulations.dense import Dense
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
@@ -29,6 +29,12 @@ from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.system.equations import masses
 from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.topology import Names
+
+
+def tuple_of_names(names: Names | None) -> tuple[str, ...]:
+    """Return one name, several names, or None as a tuple of names."""
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
 class JointCoordinates(AbstractFormulation):
@@ -55,9 +61,7 @@ class JointCoordinates(AbstractFormulation):
     """
 
     base: str | tuple[str, ...] | None = eqx.field(static=True, default=None)
-    cut: tuple[str, ...] = eqx.field(
-        static=True, default=(), converter=lambda x: (x,) if isinstance(x, str) else tuple(x)
-    )
+    cut: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple_of_names)
 
     def equations(self, mech):
         """Return the equations in θ, with the angles at which joints hold bodies as further coordinates."""
@@ -128,7 +132,7 @@ class JointEquations(AbstractEquations):
         """Solver by elimination along the tree; with matrices if constraints must support light coordinates."""
         # Elimination along the tree cannot use the inertia that constraints give to coordinates without any.
         closed = mechanics.row_count(self.tree) > 0
-        if self.space.extra or (self.tree.light and closed):
+        if self.space.extra or (self.mech.light and closed):
             return Dense(self)
         return (ClosedTree if closed else OpenTree)(self, self.tree)
 
@@ -170,22 +174,13 @@ class JointEquations(AbstractEquations):
         return joint_space.configuration(self.tree.at(t), q)
 
     @property
-    def supporting_rows(self):
-        """Indices of the rows with extra coordinates; of all rows if some body is light."""
+    def supporting(self):
+        """Indices of the rows with extra coordinates, or of all rows if some body is light, and the mean mass."""
         rows = [
-            np.full(e.rows, self.tree.light or bool(e.extra)) for e in mechanics.closing_elements(self.tree).values()
+            np.full(e.rows, bool(self.mech.light or e.extra)) for e in mechanics.closing_elements(self.tree).values()
         ]
-        return np.flatnonzero(np.concatenate(rows)) if rows else np.zeros(0, int)
-
-    @property
-    def definite(self):
-        """True if no body is light."""
-        return not self.tree.light
-
-    @property
-    def weight(self):
-        """Mean mass of the bodies, as in `CartesianEquations`."""
-        return CartesianEquations(self.mech).weight
+        chosen = np.flatnonzero(np.concatenate(rows)) if rows else np.zeros(0, int)
+        return chosen, mean_mass(self.mech)
 
     def scaling_rows(self, q, t):
         """Return Φ_q by the coordinates of the bodies, their extent (m,), and (m,) True for angles."""
@@ -206,14 +201,14 @@ class JointEquations(AbstractEquations):
         transformation = joint_space.transformation(self.tree.at(t), q)
         # The row if the velocities that a joint gives to a body were parallel to those by which the body changes the row.
         uncancelled = jnp.sqrt(by_bodies**2 @ vectors) @ jnp.sqrt(vectors.T @ transformation**2)
-        arm = jnp.max(jnp.abs(transformation[~layout.angular][:, self.angular]), initial=0)
-        units = Units(self.angular, jnp.where(arm > 0, arm, 1)).vector
+        arm = jnp.max(jnp.abs(transformation[~layout.angular][:, self.space.angular]), initial=0)
+        units = Units(self.space.angular, jnp.where(arm > 0, arm, 1)).vector
         whole, left = (jnp.max(jnp.abs(rows * units[None, :]), axis=1) for rows in (uncancelled, phi_q))
         # The direction of a row that vanishes is not known: any will do.
         vanishes = left <= jnp.finfo(q.dtype).eps ** 0.5 * whole
         rows = jnp.where(vanishes[:, None], whole[:, None] / units[None, :], phi_q)
         growth = jnp.where(vanishes, 1, whole / jnp.where(vanishes, 1, left))
-        return growth**2 * jnp.sum(rows * self.metric(q, t)(rows.T).T, axis=1)
+        return growth**2 * jnp.sum(rows * self.solver.metric(q, t)(rows.T).T, axis=1)
 
     @property
     def _vectors(self) -> np.ndarray:
@@ -238,11 +233,6 @@ class JointEquations(AbstractEquations):
         found = map_runs(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
         return jnp.any(jnp.concatenate([x.reshape(-1) for x in found]))
 
-    @property
-    def from_allowed(self):
-        """False: other velocities are projected."""
-        return False
-
     def from_bodies(self, q, v, t):
         """Return joint coordinates and velocities nearest to q and v of the bodies in the metric M."""
         # If joints of the tree are open, the coordinates that they measure are only a start.
@@ -266,7 +256,7 @@ class JointEquations(AbstractEquations):
         a = self.accelerations(q, v, t)[0] if a is None else a
         if not mechanics.row_count(self.tree):
             return self._multipliers_of_tree(q, v, a, t)
-        return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)
+        return CartesianEquations(self.mech).balance_multipliers(*self.to_bodies(q, v, a, t), t=t)
 
     def loads(self, joints, q, v, t, a, multipliers):
         """Return the loads of the named joints on their bodies j; in the tree, from the wrenches they pass on."""

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.formulations.augmented import CartesianEquations
+from jaxmbs.formulations.augmented import mean_mass
 from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.formulations.joint.articulated import efforts, factor_and_solve, symmetric, wrench_of
 from jaxmbs.formulations.joint.forms import FREED
@@ -146,7 +146,7 @@ def nearest(tree: JointTree, theta, links: list, q, v, t):
     # Coordinates without inertia are given some, because their velocities matter as well.
     massless = [entry for body in mech.bodies.values() for entry in body.massless]
     lacking = np.array(massless + [True] * len(space.extra))
-    mass = masses(mech, q) + jnp.diag(lacking * CartesianEquations(mech).weight)
+    mass = masses(mech, q) + jnp.diag(lacking * mean_mass(mech))
     transformation = joint_space.transformation(tree.at(t), theta)
     matrix = symmetric(transformation.T @ mass @ transformation)
     return factor_symmetric_positive(matrix).solve(transformation.T @ (mass @ v))
