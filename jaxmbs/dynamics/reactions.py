@@ -85,7 +85,10 @@ class AbstractWrench(eqx.Module):
 
 @partial(jax.jit, static_argnums=0)
 def _about(body_type, point, *motion):
-    """Return force and torque along a motion about a point of one body, with components in the frame of another."""
+    """Return force and torque along a motion about a point of one body, with components in the frame of another.
+
+    `motion`: coordinates of the two bodies, then force, torque and place in the ground frame, all with axes of time.
+    """
 
     def at_one_time(of_body, of_frame, force, torque, place):
         """Return force and torque about the point at one time."""

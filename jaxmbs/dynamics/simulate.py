@@ -303,7 +303,7 @@ def _simulate(
         x, u = equations.from_bodies(q, v, t)
         constant, x_0, t_0 = jax.lax.stop_gradient((equations, x, t))
         scales = constant.scales(x_0, t_0)
-        is_open = ~ScaledEquations.of(constant, scales, tolerance).fits(x_0, constant.residual(x_0, t_0))
+        is_open = ~ScaledEquations.of(constant, scales, tolerance).is_within_tolerance(x_0, constant.residual(x_0, t_0))
         status = jnp.where(start.assembled & is_open & (status == Status.CONVERGED), int(Status.NOT_ASSEMBLED), status)
         status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
         return x, u, status, scales, jax.lax.stop_gradient(initial)

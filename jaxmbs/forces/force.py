@@ -73,7 +73,7 @@ class AbstractForce(Structured):
     needed: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
-    def generalized(self, state: State) -> Float[Array, " n"]:
+    def generalized(self, state: State) -> Float[Array, " m"]:
         """Return its part of the generalized force Q (m,), conjugate to v, in a `state`."""
 
     def potential(self, state: State) -> Float[Array, ""]:

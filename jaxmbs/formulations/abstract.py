@@ -10,7 +10,7 @@ program as a whole.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.forces.joint.reactive import Load
+from jaxmbs.forces.joint.reactive import JointLoad
 from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.linear_algebra import Support, factor_symmetric_semidefinite, solve_saddle_point
 from jaxmbs.numerics.roots import newton_steps, root_near
@@ -34,17 +34,17 @@ from jaxmbs.system.mechanism import Mechanism
 LIGHT_WEIGHT_POWER = 1 / 4
 # Number of refinements of the derivatives of `close_position` if the matrix is that at the start of its iteration: two
 # are right to the square of the first correction.
-REFINEMENTS = 2
+CLOSING_REFINEMENTS = 2
 
 
 class Closed(NamedTuple):
     """A configuration that has been closed by Newton's method.
 
     Attributes:
-        q: the configuration.
-        shift: its displacement from the start of the iteration.
-        change: the last correction of the shift.
-        gap: Φ before this correction.
+        q: (n,), the configuration.
+        shift: (m,), its displacement from the start of the iteration.
+        change: (m,), the last correction of the shift.
+        gap: (rows,), Φ before this correction.
     """
 
     q: Float[Array, " n"]
@@ -69,7 +69,11 @@ class Scales(NamedTuple):
 
 
 class AbstractSolver(eqx.Module):
-    """Solver of equations for accelerations, closed positions and closed velocities; see `AbstractEquations`."""
+    """Solver of `AbstractEquations` for accelerations, closed positions and closed velocities.
+
+    A row of Φ whose pivot is below the fraction `floor` (rows,) of its diagonal entry in Φ_q M⁻¹ Φ_qᵀ counts as
+    redundant; None stands for `pivot_floor`.
+    """
 
     @abc.abstractmethod
     def accelerations(self, q, v, t, correction, floor) -> tuple[Array, Array, Array]:
@@ -90,7 +94,8 @@ class AbstractSolver(eqx.Module):
     def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
         """Return configuration and velocity after a step of length h from a `Motion` with velocity v, as in RATTLE.
 
-        Constraint forces act in the directions that they have at the start of the step.
+        Constraint forces act in the directions that they have at the start of the step. `iterations` is the number of
+        Newton steps for the configuration.
         """
 
 
@@ -150,7 +155,7 @@ class AbstractEquations(eqx.Module):
     @property
     @abc.abstractmethod
     def solver(self) -> AbstractSolver:
-        """Solver for accelerations and closing of these equations."""
+        """Solver of these equations; it needs the sizes of reactive forces, see `with_reactive_forces`."""
 
     @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
@@ -245,8 +250,8 @@ class AbstractEquations(eqx.Module):
         return _accelerations(given.solver, q, v, t, correction, floor)
 
     @abc.abstractmethod
-    def loads(self, joints, q, v, t, a, multipliers) -> dict[str, Load]:
-        """Return the loads of the named joints on their bodies j, for accelerations and multipliers of these equations."""
+    def loads(self, joints: Iterable[str], q, v, t, a, multipliers) -> dict[str, JointLoad]:
+        """Return the `JointLoad` of each named joint on its body j, for a and multipliers of these equations."""
 
     def close_position(
         self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None, pivots=None
@@ -281,13 +286,13 @@ class AbstractEquations(eqx.Module):
         mu, change, value = newton_steps(gap, solve, start, iterations)
         # Derivatives of μ are those of a correction, which is zero; those of the metric and of Φ_q are taken here.
         reached = shift + inverse_metric(phi_q.T @ save_for_reverse(mu))
-        refinements = REFINEMENTS if direction is None else iterations
+        refinements = CLOSING_REFINEMENTS if direction is None else iterations
         correction = root_near(lambda nu: residual_at(reached + by_multipliers @ nu), solve, start, refinements)
         shift = reached + by_multipliers @ correction
         return Closed(self.space.retract(q, shift), shift, by_multipliers @ change, value)
 
     def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None, pivots=None) -> Float[Array, " m"]:
-        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric with this inverse."""
+        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in W⁻¹; `inverse_metric` is x ↦ W x."""
         phi_q = self.jacobian(q, t)
         matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T), floor, pivots)
         return v - inverse_metric(phi_q.T @ matrix.solve(self.velocity_gap(q, v, t)))

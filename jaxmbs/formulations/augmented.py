@@ -150,7 +150,7 @@ class CartesianEquations(AbstractDenseEquations):
     def multipliers(self, q, v, t, a=None):
         """Return λ in a state of motion; if it is not unique, that of smallest norm in units of the mechanism."""
         found = self.accelerations(q, v, t)[1]
-        _, sizes, rows = self.in_units(q, t)
+        _, sizes, rows = self.jacobian_in_units(q, t)
         gram = rows @ rows.T
         redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
         return found - jnp.where(redundant, null_part(gram, sizes * found) / sizes, 0)
@@ -160,9 +160,9 @@ class CartesianEquations(AbstractDenseEquations):
 
         With approximate multipliers `near` (rows,), it is the λ nearest to these, at less cost.
         """
-        units, sizes, rows = self.in_units(q, t)
+        units, sizes, rows = self.jacobian_in_units(q, t)
         force = self.imbalance(q, v, a, t) * units
-        _, solve = _regularised(rows @ rows.T)
+        _, solve = _regularised_solver(rows @ rows.T)
         # Repeated Tikhonov steps. From zero they converge to the solution of smallest norm, by a factor of δ / σ² each.
         found = jnp.zeros_like(sizes) if near is None else sizes * near
         for _ in range(PROXIMAL_STEPS if near is None else BALANCING_STEPS):
@@ -171,11 +171,11 @@ class CartesianEquations(AbstractDenseEquations):
 
     def null_components(self, q, t) -> Float[Array, " rows"]:
         """Return the component (rows,) of a fixed vector in the null space of Φ_qᵀ; zero to rounding if λ is unique."""
-        _, sizes, rows = self.in_units(q, t)
+        _, sizes, rows = self.jacobian_in_units(q, t)
         # Multiples of the golden angle: no row is special.
         return null_part(rows @ rows.T, 1 + np.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
 
-    def in_units(self, q, t):
+    def jacobian_in_units(self, q, t):
         """Return scale factors of the velocities (m,) and of the rows of Φ (rows,), and Φ_q in scaled units."""
         phi_q, extent, angular = self.scaling_rows(q, t)
         units = Units(angular, unit_of_length(phi_q, extent, angular))
@@ -184,7 +184,7 @@ class CartesianEquations(AbstractDenseEquations):
 
 
 def mean_mass(mech: Mechanism) -> Float[Array, ""]:
-    """Return the mean mass of the bodies that have mass; without any the mean inertia, and 1 if there is none either."""
+    """Return the mean mass of the bodies that have mass; without any the mean inertia, and 1 without inertia."""
     bodies = list(mech.bodies.values())
     # If no body has mass, take the inertia of the rotors, with a lever arm of 1; without any inertia, take 1.
     sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
@@ -192,15 +192,15 @@ def mean_mass(mech: Mechanism) -> Float[Array, ""]:
     return sum(sizes[1:], sizes[0]) / len(sizes) if sizes else jnp.ones((), mech.dtype)
 
 
-def _regularised(gram):
+def _regularised_solver(gram):
     """Return δ and the function x ↦ (gram + δ I)⁻¹ x; δ lies between rounding and the smallest eigenvalue that counts."""
     delta = 0.1 * jnp.finfo(gram.dtype).eps ** 0.5
     return delta, factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=gram.dtype)).solve
 
 
 def null_part(gram, x):
-    """Return the part of x in the null space of a symmetric semidefinite matrix `gram`, by proximal steps."""
-    delta, solve = _regularised(gram)
+    """Return the part of x, a vector or columns, in the null space of a semidefinite matrix, by proximal steps."""
+    delta, solve = _regularised_solver(gram)
     for _ in range(PROXIMAL_STEPS):
         x = delta * solve(x)
     return x

@@ -6,7 +6,7 @@ depend. Newton's method finds the x with x = f(s₀ + S x), a system with one eq
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.element import GROUND
-from jaxmbs.forces.joint.reactive import AbstractReactiveForce, Load
+from jaxmbs.element import GROUND, AbstractConstraint
+from jaxmbs.forces.joint.reactive import AbstractReactiveForce, JointLoad
 from jaxmbs.numerics.roots import root_near
 from jaxmbs.system.equations import residual_of, state_of
 from jaxmbs.system.mechanism import Mechanism
@@ -28,7 +28,7 @@ from jaxmbs.system.topology import blocks
 MAX_NEWTON_STEPS = 20
 # Newton's method for these sizes ends after a step smaller than this, relative to the largest size, in float64, or than
 # its square root in float32: the next step would be rounding.
-LAST_STEP = 1e-9
+MAX_LAST_STEP = 1e-9
 
 
 def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
@@ -53,8 +53,10 @@ def may_be_redundant(mech: Mechanism) -> bool:
     return False
 
 
-def loads_of(mech: Mechanism, joints, q, v, t, multipliers, elements=None) -> dict[str, Load]:
-    """Return the loads of joints on their bodies j, from the multipliers of all elements, or of the `elements` given."""
+def loads_of(
+    mech: Mechanism, joints: Iterable[str], q, v, t, multipliers, elements: dict[str, AbstractConstraint] | None = None
+) -> dict[str, JointLoad]:
+    """Return the `JointLoad` of each named joint on its body j, from λ (rows,) of all elements, or of `elements`."""
     elements = {**mech.constraints, **mech.drivers} if elements is None else elements
     ends = np.cumsum([element.rows for element in elements.values()])
     rows = {name: multipliers[end - elements[name].rows : end] for name, end in zip(elements, ends, strict=True)}
@@ -71,14 +73,14 @@ def loads_of(mech: Mechanism, joints, q, v, t, multipliers, elements=None) -> di
     return found
 
 
-def load_of_wrench(element, poses, body: str, point, wrench) -> Load:
-    """Return the load of a joint on its body j, from the wrench (F, T about `point`) on one of its bodies, `body`."""
+def load_of_wrench(element: AbstractConstraint, poses: Mapping[str, Any], body: str, point, wrench) -> JointLoad:
+    """Return the `JointLoad` of a joint on its body j, from its wrench (F, T about `point`) on `body`, i or j."""
     pose, d = poses[element.j], point.shape[0]
     force, torque = wrench[:d], wrench[d:]
     place = pose.point(getattr(element, "point_j", 0 * point))
     torque = torque + jnp.reshape(pose.moment(point - place, force), -1)
     sign = 1 if body == element.j else -1
-    return Load(sign * force, sign * torque)
+    return JointLoad(sign * force, sign * torque)
 
 
 def with_force_fields(target: Any, field: str, values: Mapping[str, Array]) -> Any:
@@ -91,7 +93,10 @@ def with_force_fields(target: Any, field: str, values: Mapping[str, Array]) -> A
 
 
 def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
-    """Return equations with the sizes of reactive forces, and True if the sizes converged; None without such forces."""
+    """Return equations with the sizes of reactive forces at (q, v, t), and True if these have a common solution.
+
+    Without such forces it is None instead of a bool. `correction` and `floor`: see `AbstractSolver.accelerations`.
+    """
     forces = reactive_forces(equations.mech)
     if not forces:
         return equations, None
@@ -153,7 +158,7 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
 
 def _is_last_step(step, x) -> Bool[Array, ""]:
     """Return True if a step is so small, relative to x, that the next one would be rounding."""
-    small = LAST_STEP if x.dtype == jnp.float64 else LAST_STEP**0.5
+    small = MAX_LAST_STEP if x.dtype == jnp.float64 else MAX_LAST_STEP**0.5
     return jnp.max(jnp.abs(step)) <= small * jnp.max(jnp.abs(x))
 
 

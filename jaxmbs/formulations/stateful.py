@@ -117,13 +117,13 @@ class StatefulEquations(AbstractEquations):
         cut = x.shape[0] - self.count
         return x[:cut], x[cut:]
 
-    def at(self, v) -> AbstractEquations:
-        """Return the inner equations, with the states of forces that are at the end of v."""
+    def inner_with_states(self, v) -> AbstractEquations:
+        """Return the inner equations with the states of forces set to those at the end of v."""
         return with_states(self.inner, self.split(v)[1])
 
     def with_rates(self, a, q, v, t) -> Float[Array, " m"]:
-        """Append the rates of the states to accelerations of the inner equations, or to another vector of that size."""
-        given, (x, _), (u, _) = self.at(v), self.split(q), self.split(v)
+        """Append ż at (q, v, t) to accelerations `a` of the inner equations, or to another vector of that size."""
+        given, (x, _), (u, _) = self.inner_with_states(v), self.split(q), self.split(v)
         q_bodies, v_bodies, _ = given.to_bodies(x, u, jnp.zeros_like(u), t)
         state = state_of(given.mech, q_bodies, v_bodies, t)
         rates = [force.rates(state) for force in stateful_forces(given.mech).values()]
@@ -142,12 +142,12 @@ class StatefulEquations(AbstractEquations):
 
     def force(self, q, v, t):
         """Return the inner Q, then ż."""
-        return self.with_rates(self.at(v).force(self.split(q)[0], self.split(v)[0], t), q, v, t)
+        return self.with_rates(self.inner_with_states(v).force(self.split(q)[0], self.split(v)[0], t), q, v, t)
 
     def imbalance(self, q, v, a, t):
         """Return M v̇ − Q of the inner equations, then the part of a for the states minus ż."""
         (x, _), (u, _), (b, z_dot) = map(self.split, (q, v, a))
-        left = self.at(v).imbalance(x, u, b, t)
+        left = self.inner_with_states(v).imbalance(x, u, b, t)
         return jnp.concatenate([left, z_dot - self.split(self.with_rates(b, q, v, t))[1]])
 
     def residual(self, q, t):
@@ -187,12 +187,12 @@ class StatefulEquations(AbstractEquations):
     def loads(self, joints, q, v, t, a, multipliers):
         """Return the loads of the named joints by the inner equations, with the states in v."""
         (x, _), (u, _), (b, _) = map(self.split, (q, v, a))
-        return self.at(v).loads(joints, x, u, t, b, multipliers)
+        return self.inner_with_states(v).loads(joints, x, u, t, b, multipliers)
 
     def multipliers(self, q, v, t, a=None):
         """Return λ of the inner equations, with the states in v."""
         a = None if a is None else self.split(a)[0]
-        return self.at(v).multipliers(self.split(q)[0], self.split(v)[0], t, a)
+        return self.inner_with_states(v).multipliers(self.split(q)[0], self.split(v)[0], t, a)
 
     def singular(self, q, v, t, h):
         """Return True if the inner coordinates are singular, or nearly, for steps h."""
@@ -224,7 +224,7 @@ class StatefulSolver(AbstractSolver):
     def accelerations(self, q, v, t, correction, floor):
         """Return v̇ followed by ż, λ and kept."""
         given = self.equations
-        a, multipliers, kept = given.at(v).solver.accelerations(
+        a, multipliers, kept = given.inner_with_states(v).solver.accelerations(
             given.split(q)[0], given.split(v)[0], t, correction, floor
         )
         return given.with_rates(a, q, v, t), multipliers, kept
@@ -252,7 +252,7 @@ class StatefulSolver(AbstractSolver):
         given = self.equations
         (x, s), (u, z) = given.split(motion.q), given.split(v)
         parts = {name: given.split(getattr(motion, name))[0] for name in ("v", "a")}
-        closed, u = given.at(v).solver.glide(motion._replace(q=x, **parts), u, t, h, iterations)
+        closed, u = given.inner_with_states(v).solver.glide(motion._replace(q=x, **parts), u, t, h, iterations)
         still = 0 * z
         closed = closed._replace(
             q=jnp.concatenate([closed.q, s + h * z]),

@@ -182,7 +182,7 @@ def test_the_mass_matrix_is_constant(build):
     rng, space = np.random.default_rng(1), NaturalEquations(mech).space
     mass = jax.jit(lambda mech, q, d: NaturalEquations(mech).mass(space.retract(q, d), 0.0))
     q = mech.coordinates(guess)
-    x = space.with_attitudes(space.at(q), q)
+    x = space.with_attitudes(space.of_bodies(q), q)
     masses = [mass(mech, x, jnp.asarray(0.1 * rng.normal(size=space.m))) for _ in range(2)]
     np.testing.assert_allclose(*masses, rtol=1e-13, atol=1e-14)
 

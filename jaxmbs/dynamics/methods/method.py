@@ -129,9 +129,9 @@ class ScaledEquations(eqx.Module):
         q, _, change, gap = closed
         scale = self._scale(q)
         small = jnp.finfo(q.dtype).eps ** digits
-        return self.fits(q, gap) & (Units(self.equations.space.angular, scale).size(change) <= small)
+        return self.is_within_tolerance(q, gap) & (Units(self.equations.space.angular, scale).size(change) <= small)
 
-    def fits(self, q, gap) -> Bool[Array, ""]:
+    def is_within_tolerance(self, q, gap) -> Bool[Array, ""]:
         """Return True if a gap of Φ in the configuration q is within the tolerance.
 
         Redundant rows are left out, not fitted in the sense of least squares. So the whole misfit of rows that depend on

@@ -17,8 +17,8 @@ from jaxmbs.forces.values import check_value, computed_field, evaluate, value_fi
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import is_concrete, real
 
-# Within this fraction of its limit, a current that is a state rises the more slowly the nearer it is to the limit.
-SLOW_FRACTION = 0.05
+# A current that is a state rises more and more slowly within this fraction of its limit below the limit.
+SLOW_CURRENT_FRACTION = 0.05
 
 
 class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce):
@@ -146,7 +146,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         found = (self._voltage(state) - drop) / self.inductance
         if self.current_limit is not None:
             left = 1 - jnp.sign(found) * self.known[0] / self.current_limit
-            found = found * jnp.minimum(left / SLOW_FRACTION, 1)
+            found = found * jnp.minimum(left / SLOW_CURRENT_FRACTION, 1)
         return found
 
     def _teeth(self):

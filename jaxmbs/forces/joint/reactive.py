@@ -12,7 +12,7 @@ from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import State
 
 
-class Load(NamedTuple):
+class JointLoad(NamedTuple):
     """Force and torque of a joint on body j.
 
     Attributes:
@@ -50,7 +50,7 @@ class AbstractReactiveForce(AbstractForce):
         """True if its size depends on accelerations or reactions; else its size is not used."""
 
     @abc.abstractmethod
-    def size_inputs(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
+    def size_inputs(self, state: State, a: Float[Array, " m"], load: JointLoad | None) -> Float[Array, " k"]:
         """Return the numbers (k,) on which the size depends, affine in the accelerations a and the joint's `load`."""
 
     @abc.abstractmethod

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 
-from jaxmbs.element import GROUND, AbstractConstraint
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.mobility import AbstractTurning, Mobility
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree
@@ -44,7 +44,9 @@ def joint_of(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
     return None if name is None else mech.constraints[name].anonymous()
 
 
-def drivers_of(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]):
+def drivers_of(
+    mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]
+) -> tuple[tuple[AbstractConstraint, ...], tuple[bool, ...]]:
     """Return the named drivers at the joint that carries body k, and for each True if its j is not the joint's j."""
     joint = tree.joints[k]
     j = tree.bodies[k] if joint is None or kind in FREED else mech.constraints[joint].j
@@ -53,7 +55,14 @@ def drivers_of(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[s
 
 
 def mobility_of(
-    joint, body, drivers, *, kind: str, reverse: bool, swapped: tuple[bool, ...], any_angle: bool
+    joint: AbstractConstraint | None,
+    body: AbstractBody,
+    drivers: Sequence[AbstractConstraint],
+    *,
+    kind: str,
+    reverse: bool,
+    swapped: tuple[bool, ...],
+    any_angle: bool,
 ) -> Mobility:
     """Return the relative coordinates of a body that a joint carries in a form of this kind.
 

@@ -162,11 +162,11 @@ class JointEquations(AbstractEquations):
         if not mechanics.row_count(self.tree):
             return jnp.zeros((0, self.space.m), q.dtype)
         links, at, _ = mechanics.at_rest(self.tree, q, t)
-        return mechanics.along_joints(self.tree, links, mechanics.by_bodies(self.tree, at, t))
+        return mechanics.jacobian_by_joints(self.tree, links, mechanics.jacobian_by_bodies(self.tree, at, t))
 
     def velocity_gap(self, q, v, t):
         """Return Φ̇ of the elements outside the tree for joint velocities v, with the motion of prescribed joints."""
-        at, speeds = mechanics.bodies(self.tree, joint_space.links(self.tree.at(t), q, v), q, v)
+        at, speeds = mechanics.state_of_bodies(self.tree, joint_space.links(self.tree.at(t), q, v), q, v)
         return rate(partial(mechanics.gaps, self.tree), self.mech.layout, at, speeds, t)
 
     def _configuration(self, q, t):
@@ -186,18 +186,18 @@ class JointEquations(AbstractEquations):
         """Return Φ_q by the coordinates of the bodies, their extent (m,), and (m,) True for angles."""
         # Rows by the coordinates of the bodies: multiplied by R, a row may vanish, or be only rounding.
         at, layout = self._configuration(q, t), self.mech.layout
-        return mechanics.by_bodies(self.tree, at, t), layout.extent(at), layout.angular
+        return mechanics.jacobian_by_bodies(self.tree, at, t), layout.extent(at), layout.angular
 
     def with_scales(self, scales):
-        """Return these equations with given pivots."""
+        """Return these equations with `pivots` that are taken from the scales."""
         return JointEquations(self.tree, scales.pivots)
 
     def pivots(self, q, t):
         """Return the diagonal of Φ_q M⁻¹ Φ_qᵀ if nothing cancelled in Φ_q R; None without rows."""
         if self._pivots is not None or not mechanics.row_count(self.tree):
             return self._pivots
-        phi_q, vectors, layout = self.jacobian(q, t), self._vectors.astype(q.dtype), self.mech.layout
-        by_bodies = mechanics.by_bodies(self.tree, self._configuration(q, t), t)
+        phi_q, vectors, layout = self.jacobian(q, t), self._vector_membership.astype(q.dtype), self.mech.layout
+        by_bodies = mechanics.jacobian_by_bodies(self.tree, self._configuration(q, t), t)
         transformation = joint_space.transformation(self.tree.at(t), q)
         # The row if the velocities that a joint gives to a body were parallel to those by which the body changes the row.
         uncancelled = jnp.sqrt(by_bodies**2 @ vectors) @ jnp.sqrt(vectors.T @ transformation**2)
@@ -211,8 +211,8 @@ class JointEquations(AbstractEquations):
         return growth**2 * jnp.sum(rows * self.solver.metric(q, t)(rows.T).T, axis=1)
 
     @property
-    def _vectors(self) -> np.ndarray:
-        """(m, vectors), 1 if a component of v belongs to a velocity, an angular velocity, or an extra rate."""
+    def _vector_membership(self) -> np.ndarray:
+        """(m, vectors), 1 if an entry of v belongs to a vector: a velocity or angular velocity, or an extra rate."""
         layout = self.mech.layout
         owner = np.arange(layout.m)
         for name in self.mech.bodies:
@@ -241,7 +241,7 @@ class JointEquations(AbstractEquations):
         away = self.mech.layout.difference(at, q)
         # If the coordinates are singular, there is no nearest rate, and the start is not corrected.
         singular = self.singular(*jax.lax.stop_gradient((theta, still)), t, jnp.zeros_like(t))
-        shift = mechanics.nearest(self.tree, theta, links, at, away, t)
+        shift = mechanics.nearest_free_rate(self.tree, theta, links, at, away, t)
         theta = self.space.retract(theta, jnp.where(singular, still, shift))
         return theta, jnp.where(singular, still, mechanics.nearest_rate(self.tree, theta, v, t))
 
@@ -249,7 +249,7 @@ class JointEquations(AbstractEquations):
         """Return coordinates, velocities R v and accelerations R a + Ṙ v of the bodies for joint q, v and a."""
         links = joint_space.links(self.tree.at(t), q, v)
         rates = mechanics.drifts(self.tree, links) + joint_space.velocities(self.tree, links, a)
-        return *mechanics.bodies(self.tree, links, q, v), rates
+        return *mechanics.state_of_bodies(self.tree, links, q, v), rates
 
     def multipliers(self, q, v, t, a=None):
         """Return λ of all constraints and drivers of the mechanism, those of the tree included."""
@@ -266,9 +266,9 @@ class JointEquations(AbstractEquations):
             at, speeds, _ = self.to_bodies(q, v, a, t)
             return loads_of(mech, joints, at, speeds, t, self.multipliers(q, v, t, a))
         links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
-        at, speeds = mechanics.bodies(self.tree, links, q, v)
+        at, speeds = mechanics.state_of_bodies(self.tree, links, q, v)
         if closing:
-            pull = mechanics.wrenches(self.tree, links, mechanics.by_bodies(self.tree, at, t).T @ multipliers)
+            pull = mechanics.wrenches(self.tree, links, mechanics.jacobian_by_bodies(self.tree, at, t).T @ multipliers)
             loads = [load + more for load, more in zip(loads, pull, strict=True)]
         left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
         carried = unstack_runs(space.runs, carried_sums(space, links, left))

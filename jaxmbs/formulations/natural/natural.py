@@ -106,11 +106,11 @@ class NaturalUnknowns(AbstractUnknowns):
 
     def coordinates(self, mech, q, t):
         """Return x of a configuration q of the bodies."""
-        return NaturalCoordinates(mech, self.chosen).at(q)
+        return NaturalCoordinates(mech, self.chosen).of_bodies(q)
 
     def velocities(self, mech, q, v, t):
         """Return ẋ of velocities v of the bodies."""
-        return NaturalCoordinates(mech, self.chosen).rates(q, v)
+        return NaturalCoordinates(mech, self.chosen).rates_of_bodies(q, v)
 
     def configuration(self, mech, x, t, near):
         """Return q of the bodies for x, with attitudes nearest to those of `near`."""
@@ -149,7 +149,7 @@ class NaturalEquations(AbstractDenseEquations):
 
     @property
     def supporting(self):
-        """Indices of the rows of Ψ whose `Condition` supports M; their weights: the mean mass for lengths, else inertia."""
+        """Indices of the rows of Ψ whose `Condition` supports M; weights: mean mass for lengths, else mean inertia."""
         space = self.space
         chosen = [np.full(c.rows, c.supporting) for c in space.conditions]
         places = np.flatnonzero(np.concatenate(chosen)) if chosen else np.zeros(0, int)
@@ -163,7 +163,7 @@ class NaturalEquations(AbstractDenseEquations):
     def from_bodies(self, q, v, t):
         """Return x with attitudes, and ẋ, of a state of the bodies."""
         space = self.space
-        return space.with_attitudes(space.at(q), q), space.rates(q, v)
+        return space.with_attitudes(space.of_bodies(q), q), space.rates_of_bodies(q, v)
 
     def to_bodies(self, q, v, a, t):
         """Return q, v and v̇ of the bodies for x with attitudes, ẋ = v and ẍ = a."""
