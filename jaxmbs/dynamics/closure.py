@@ -8,17 +8,18 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from jaxmbs.dynamics.methods.method import Motion, ScaledEquations
+from jaxmbs.formulations.reactive import with_reactive_forces
 
 
 class AbstractClosure(eqx.Module):
     """Accelerations within a step, and closing of the state at its end."""
 
     @abc.abstractmethod
-    def accelerations(self, scaled: ScaledEquations, motion: Motion, q, v, t, h):
-        """Return v̇ (m,) at the stage (q, v, t) of a step of length h that begins with `motion`."""
+    def accelerations(self, scaled: ScaledEquations, motion: Motion, q, v, t):
+        """Return v̇ (m,) at the stage (q, v, t) of a step that begins with `motion`."""
 
     @abc.abstractmethod
-    def close(self, scaled: ScaledEquations, motion: Motion, q, v, t, h):
+    def close(self, scaled: ScaledEquations, motion: Motion, q, v, t):
         """Return the `Motion` at the end of a step from `motion`, for the predicted q, v, and True if it is closed."""
 
     @abc.abstractmethod
@@ -48,25 +49,25 @@ class Projection(AbstractClosure):
 
     iterations: int = eqx.field(static=True, default=3)
 
-    def accelerations(self, scaled, motion, q, v, t, h):
+    def accelerations(self, scaled, motion, q, v, t):
         """Return v̇ (m,) of the equations, unchanged by the closure."""
         return scaled.equations.accelerations(q, v, t, floor=motion.floor)[0]
 
-    def close(self, scaled, motion, q, v, t, h):
+    def close(self, scaled, motion, q, v, t):
         """Return the `Motion` with q and v projected onto the constraints, and True if Newton's method closed them."""
         # All three use the matrices of the predicted q. It differs from the closed one by the error of a step, and so do
         # the remaining velocity gap and v̇, relative to their sizes. The order of the method does not change, and one
         # factorisation serves all three.
         equations, floor = scaled.equations, motion.end_floor
-        metric, pivots = equations.metric(q, t), equations.pivots(q, t)
+        metric, pivots = equations.solver.metric(q, t), equations.pivots(q, t)
         closed = equations.close_position(q, t, metric, self.iterations, floor=floor, pivots=pivots)
-        v = equations.close_velocity(q, v, t, floor)
+        v = equations.solver.close_velocity(q, v, t, floor)
         return Motion.of(equations, q, v, t, floor, reached=closed.q), scaled.is_closed(closed)
 
     def glide(self, scaled, motion, v, t, h):
         """Return the `Motion` after a step with velocity v, projected as in RATTLE, and True if it is closed."""
         equations, floor = scaled.equations, motion.end_floor
-        closed, v = equations.glide(motion, v, t, h, self.iterations)
+        closed, v = equations.solver.glide(motion, v, t, h, self.iterations)
         return Motion.of(equations, closed.q, v, t + h, floor), scaled.is_closed(closed)
 
 
@@ -89,7 +90,7 @@ class Baumgarte(AbstractClosure):
     alpha: float = eqx.field(static=True, default=20.0)
     beta: float = eqx.field(static=True, default=20.0)
 
-    def accelerations(self, scaled, motion, q, v, t, h):
+    def accelerations(self, scaled, motion, q, v, t):
         """Return v̇ (m,) with −2α Φ̇ − β² Φ added to γ."""
         equations = scaled.equations
         return equations.accelerations(q, v, t, self._correction(equations, q, v, t), motion.floor)[0]
@@ -98,14 +99,14 @@ class Baumgarte(AbstractClosure):
         """Return −2α Φ̇ − β² Φ (rows,)."""
         return -2 * self.alpha * equations.velocity_gap(q, v, t) - self.beta**2 * equations.residual(q, t)
 
-    def close(self, scaled, motion, q, v, t, h):
+    def close(self, scaled, motion, q, v, t):
         """Return the `Motion` at the predicted q and v, unchanged, and True."""
         # Φ is never closed here: rows that do not count at the start of the simulation never count.
         correction = self._correction(scaled.equations, q, v, t)
-        given, solved = scaled.equations.with_reactive_forces(q, v, t, correction, motion.floor)
+        given, solved = with_reactive_forces(scaled.equations, q, v, t, correction, motion.floor)
         a = given.accelerations(q, v, t, correction, motion.floor)[0]
         return Motion(q, v, a, motion.kept, solved), jnp.asarray(True)
 
     def glide(self, scaled, motion, v, t, h):
         """Return the `Motion` after a displacement h v, and True."""
-        return self.close(scaled, motion, scaled.equations.space.retract(motion.q, h * v), v, t + h, h)
+        return self.close(scaled, motion, scaled.equations.space.retract(motion.q, h * v), v, t + h)

@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.formulations.augmented import CartesianEquations, null_part
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status
-from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.light import holding_elements
 from jaxmbs.system.mechanism import Mechanism
 
@@ -45,7 +44,7 @@ def free_shares(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
     The spin of a body about its own axis, such as that of a rod between two balls, does not count.
     """
     slices, holding = mech.layout.velocity_slices, holding_elements(mech)
-    matrix = _matrix(mech, q, t)
+    matrix = _inertia_and_constraints(mech, q, t)
     free = null_part(matrix, jnp.eye(matrix.shape[0], dtype=matrix.dtype))
     found = []
     for name in weightless_bodies(mech):
@@ -60,13 +59,11 @@ def free_shares(mech: Mechanism, q, t) -> Float[Array, " bodies"]:
     return jnp.stack(found)
 
 
-def _matrix(mech: Mechanism, q, t):
-    """Return M + Φ_qᵀΦ_q in units of the mechanism, the block of M of each body divided by its largest entry."""
+def _inertia_and_constraints(mech: Mechanism, q, t):
+    """Return M + Φ_qᵀΦ_q (m, m) in units of the mechanism, the block of M of each body divided by its largest entry."""
     equations = CartesianEquations(mech)
-    phi_q, extent, angular = equations.scaling_rows(q, t)
-    units = Units(angular, unit_of_length(phi_q, extent, angular))
-    rows = phi_q * units.vector[None, :] / units.rows(phi_q)[:, None]
-    mass = equations.mass(q, t) * units.vector[:, None] * units.vector[None, :]
+    units, _, rows = equations.jacobian_in_units(q, t)
+    mass = equations.mass(q, t) * units[:, None] * units[None, :]
     for own in mech.layout.velocity_slices.values():
         largest = jnp.max(jnp.abs(mass[own, own]))
         mass = mass.at[own, own].multiply(1 / jnp.where(largest > 0, largest, 1))

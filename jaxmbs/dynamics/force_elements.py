@@ -8,7 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from jaxmbs.forces import ForceElement
-from jaxmbs.formulations.augmented import Augmented
+from jaxmbs.formulations.augmented import CartesianEquations
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.programs import ProgramWithFallback
@@ -68,6 +69,6 @@ def _force_elements_at(mech: Mechanism, t, q, v, states) -> dict[str, ForceEleme
     """Return the `ForceElement` of each force, by name, at one time."""
     mech = with_states(mech, states)
     # The forces do not depend on the formulation.
-    mech = Augmented().equations(mech).with_reactive_forces(q, v, t)[0].mech
+    mech = with_reactive_forces(CartesianEquations(mech), q, v, t)[0].mech
     state = state_of(mech, q, v, t)
     return map_forces(lambda force: force.report(state), mech.forces)

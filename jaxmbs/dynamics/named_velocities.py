@@ -14,7 +14,7 @@ MAX_LISTED = 3
 # Singular values of the scaled Φ_q count as zero below this fraction of the largest, or below this value itself.
 MAX_ZERO_SINGULAR_VALUE = 1e-8
 # Named velocities count as dependent if a singular value of their rows in the free directions is below this.
-RANK_TOLERANCE = 1e-6
+MIN_INDEPENDENT_SINGULAR_VALUE = 1e-6
 
 
 def contradiction(mech: Mechanism, q, t, v, named: tuple[bool, ...]) -> str | None:
@@ -61,7 +61,7 @@ def _solutions(matrix, right):
 
 def _rank(rows) -> int:
     """Return the rank of some rows of free directions; 0 for no rows."""
-    return int(np.linalg.matrix_rank(rows, tol=RANK_TOLERANCE)) if rows.size else 0
+    return int(np.linalg.matrix_rank(rows, tol=MIN_INDEPENDENT_SINGULAR_VALUE)) if rows.size else 0
 
 
 def _join(parts) -> str:

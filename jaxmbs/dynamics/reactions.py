@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.dynamics.determinacy import are_masses_known
 from jaxmbs.element import GROUND, require
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.motion import Function
 from jaxmbs.numerics.arrays import instance_of
@@ -52,21 +53,13 @@ class Load(NamedTuple):
 
 
 class AbstractWrench(eqx.Module):
-    """A force and a torque along a motion, in the ground frame. T rows in every array.
+    """A force and a torque along a motion, in the ground frame; the fields are those of `Wrench`."""
 
-    Attributes:
-        force: (T, d).
-        torque: about `place`; (T,) in the plane, (T, 3) in space.
-        place: (T, d), a point in the ground frame.
-        q: (T, n), the configurations of the mechanism.
-        layout: names and indices of the coordinates.
-    """
-
-    force: eqx.AbstractVar[Array]
-    torque: eqx.AbstractVar[Array]
-    place: eqx.AbstractVar[Array]
-    q: eqx.AbstractVar[Array]
-    layout: eqx.AbstractVar[Layout]
+    force: Float[Array, "*batch T d"]
+    torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
+    place: Float[Array, "*batch T d"]
+    q: Float[Array, "*batch T n"]
+    layout: Layout = eqx.field(static=True)
 
     def about(self, body: str, point=None, *, frame: str | None = None) -> Load:
         """Return the force, and its torque about a point that is fixed in a body: T + (r − r_P) × F.
@@ -92,7 +85,10 @@ class AbstractWrench(eqx.Module):
 
 @partial(jax.jit, static_argnums=0)
 def _about(body_type, point, *motion):
-    """Return force and torque along a motion about a point of one body, with components in the frame of another."""
+    """Return force and torque along a motion about a point of one body, with components in the frame of another.
+
+    `motion`: coordinates of the two bodies, then force, torque and place in the ground frame, all with axes of time.
+    """
 
     def at_one_time(of_body, of_frame, force, torque, place):
         """Return force and torque about the point at one time."""
@@ -119,12 +115,6 @@ class Wrench(AbstractWrench):
         [[-1.5      0.     ]
          [ 0.57735  0.     ]]
     """
-
-    force: Float[Array, "*batch T d"]
-    torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
-    place: Float[Array, "*batch T d"]
-    q: Float[Array, "*batch T n"]
-    layout: Layout = eqx.field(static=True)
 
 
 class Reaction(AbstractWrench):
@@ -165,8 +155,6 @@ class Reaction(AbstractWrench):
          [ 0.   19.62]]
     """
 
-    force: Float[Array, "*batch T d"]
-    torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
     components: Float[Array, "*batch T k"]
     body_force: Float[Array, "*batch T d"]
     body_torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
@@ -175,10 +163,7 @@ class Reaction(AbstractWrench):
     effort: Float[Array, "*batch T"] | Float[Array, "*batch T motions"] | None
     pulls: Bool[Array, "*batch T"] | None
     outside: Bool[Array, "*batch T"] | None
-    place: Float[Array, "*batch T d"]
     counter_torque: Float[Array, "*batch T"] | Float[Array, "*batch T 3"]
-    q: Float[Array, "*batch T n"]
-    layout: Layout = eqx.field(static=True)
     i: str = eqx.field(static=True)
     j: str = eqx.field(static=True)
 
@@ -294,14 +279,14 @@ def _reactions_at(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str,
     # The states of forces are known numbers here: the equations do not need their rates.
     mech = measure_marks(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
-    own = equations.from_bodies(q, v, t)
-    equations = equations.with_reactive_forces(*own, t)[0]
+    x, u = equations.from_bodies(q, v, t)
+    equations = with_reactive_forces(equations, x, u, t)[0]
     # The same configuration, with the sign of the Euler parameters to which the multipliers belong.
-    q, v, _ = equations.to_bodies(*own, jnp.zeros_like(own[1]), t)
-    multipliers = equations.multipliers(*own, t)
+    q, v, _ = equations.to_bodies(x, u, jnp.zeros_like(u), t)
+    multipliers = equations.multipliers(x, u, t)
     if a is not None and mech.drivers and mech.layout.kinematic_rows + mech.layout.driver_rows >= mech.layout.m:
         # If drivers determine the motion, the balance of forces needs no M⁻¹: it is exact for any ratio of masses.
-        multipliers = Augmented().equations(mech).balance_multipliers(multipliers, q, v, a, t)
+        multipliers = Augmented().equations(mech).balance_multipliers(q, v, a, t, multipliers)
     not_unique = jnp.abs(Augmented().equations(mech).null_components(q, t)) > MIN_NULL_COMPONENT
     space, poses, found = mech.layout, mech.poses(q), {}
     for name, element in {**mech.constraints, **mech.drivers}.items():

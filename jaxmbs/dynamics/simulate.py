@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from jaxmbs.analyses.assembly import assembled_configuration, is_assembled
 from jaxmbs.dynamics.determinacy import are_masses_known, check_determined, status_by_masses
@@ -26,6 +26,7 @@ from jaxmbs.dynamics.methods.method import (
 )
 from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.formulations.stateful import equations_of, state_names, states_of, with_states
 from jaxmbs.numerics.arrays import finite, instance_of, is_concrete
 from jaxmbs.numerics.results import Status, check_known
@@ -112,12 +113,12 @@ def simulate(
         >>> print(jnp.abs(run.energy.total).max() < 1e-6)
         True
     """
-    mech, start, result = _simulation(mech, times, times, q0, v0, step, method, formulation, tolerance)
+    mech, start, assembly_status, result = _simulation(mech, times, times, q0, v0, step, method, formulation, tolerance)
     status = np.asarray(result.status)[0] if is_concrete(result.status) else None
     if status == Status.SINGULAR:
         check_determined(mech, result.q[0], result.t[0])
     if status == Status.NOT_ASSEMBLED and start.named is not None:
-        _check_named(mech, result.t[0], start, start.named, float(tolerance))
+        _check_named(mech, result.t[0], start, assembly_status, float(tolerance))
     if throw:
         check_known(result)
         result.explain_failure().throw("simulation")
@@ -164,62 +165,56 @@ def simulate_from(
         [ 0.402 -1.405]
     """
     times = begin + jnp.asarray(after)
-    return _simulation(mech, times, after, q0, v0, step, method, formulation, tolerance)[2]
-
-
-class _InitialValues(NamedTuple):
-    """Initial values of a simulation, as coordinates and velocities of the bodies.
-
-    Attributes:
-        q: (n,), the configuration.
-        v: (m,), velocities.
-        status: that of the assembly.
-        named: (m,), True for each velocity that keeps its value; None if v is a vector without names.
-        assembled: False if q is still to be closed.
-    """
-
-    q: Float[Array, " n"]
-    v: Float[Array, " m"]
-    status: Int[Array, ""]
-    named: tuple[bool, ...] | None
-    assembled: bool = True
+    return _simulation(mech, times, after, q0, v0, step, method, formulation, tolerance)[-1]
 
 
 def _simulation(
     mech: Mechanism, times, grid_times, q0, v0, step, method, formulation, tolerance
-) -> tuple[Mechanism, _InitialValues, Trajectory]:
-    """Return the mechanism that was simulated, its initial values, and the motion; steps are chosen by `grid_times`."""
+) -> tuple[Mechanism, InitialState, Int[Array, ""], Trajectory]:
+    """Return the mechanism that was simulated, its initial state, the status of the assembly, and the motion.
+
+    The lengths of the steps are chosen for `grid_times`.
+    """
     method = instance_of(AbstractMethod, "method", method, RK4())
     formulation = instance_of(AbstractFormulation, "formulation", formulation, Augmented())
     mech, q, times = motion_inputs(mech.weighed(), q0, times)
-    start = _initial_values(mech, q, v0, times, tolerance)
+    start, status = _initial_state(mech, q, v0, times, tolerance)
     times = times.astype(start.q.dtype)
     options: Any = {"tolerance": float(tolerance), "masses_known": are_masses_known(mech)}
     grid = _grid(grid_times, step, method)
-    return mech, start, _simulate(mech, times, start, grid, method, formulation, **options).of(mech)
+    run = _simulate(mech, times, start, status, grid, method, formulation, **options).of(mech)
+    return mech, start, status, run
 
 
-def _initial_values(mech: Mechanism, q, v0, times, tolerance: float) -> _InitialValues:
-    """Return q assembled at the first time, unless it is assembled already or traced and large, and v from v0."""
+def _initial_state(mech: Mechanism, q, v0, times, tolerance: float) -> tuple[InitialState, Int[Array, ""]]:
+    """Return q of the bodies assembled at the first time, v from v0, and the status of the assembly.
+
+    A q that is assembled already, or traced in a large mechanism, is unchanged.
+    """
     v, named = mech.velocities(v0), mech.named_velocities(v0)
     dtype = jnp.result_type(q, v)
     q, v, t = q.astype(dtype), v.astype(dtype), times[0].astype(dtype)
-    known = all(map(is_concrete, jax.tree.leaves((mech, q, t))))
+    known, converged = (
+        all(map(is_concrete, jax.tree.leaves((mech, q, t)))),
+        jnp.asarray(int(Status.CONVERGED), jnp.int32),
+    )
     if known and is_assembled(mech, q, t):
-        return _InitialValues(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named)
+        return InitialState(q, v, named), converged
     if not known and mech.layout.m > MAX_SEARCHED_VELOCITIES:
-        return _InitialValues(q, v, jnp.asarray(int(Status.CONVERGED), jnp.int32), named, assembled=False)
+        return InitialState(q, v, named, assembled=False), converged
     # Numbers that are not finite give the status NON_FINITE, and no derivative.
     q, status, _ = assembled_configuration(mech, q, t, (), float(tolerance))
-    return _InitialValues(q, v, status, named)
+    return InitialState(q, v, named), status
 
 
-def _check_named(mech: Mechanism, t, start: _InitialValues, named: tuple[bool, ...], tolerance: float) -> None:
+def _check_named(mech: Mechanism, t, start: InitialState, assembly_status, tolerance: float) -> None:
     """Raise `ValueError` for named velocities that contradict the constraints, if the mechanism can start without them."""
     at_rest, grid = start._replace(v=jnp.zeros_like(start.v), named=None), _grid(t[None], None, RK4())
-    run = _simulate(mech, t[None], at_rest, grid, RK4(), Augmented(), tolerance=tolerance, masses_known=True)
+    options: Any = {"tolerance": tolerance, "masses_known": True}
+    run = _simulate(mech, t[None], at_rest, assembly_status, grid, RK4(), Augmented(), **options)
     if run.status[0] == Status.CONVERGED:
-        reason = contradiction(mech, run.q[0], t, start.v, named)
+        assert start.named is not None
+        reason = contradiction(mech, run.q[0], t, start.v, start.named)
         if reason is not None:
             raise ValueError(reason)
 
@@ -272,7 +267,8 @@ def _uneven_grid(needed: np.ndarray) -> Grid:
 def _simulate(
     mech: Mechanism,
     times,
-    start: _InitialValues,
+    start: InitialState,
+    assembly_status,
     grid: Grid,
     method,
     formulation,
@@ -300,14 +296,14 @@ def _simulate(
             (x, u, *_), found = initial_motion(scaled, InitialState(x, u, named, start.assembled), t)
             status = jnp.where(status == Status.CONVERGED, found, status)
             q, v, _ = bodies.to_bodies(x, u, jnp.zeros_like(u), t)
-        elif equations.from_allowed:
+        elif not formulation.takes_any_velocity:
             bodies = equations_of(Augmented(), mech)
             x, u = bodies.from_bodies(q, v, t)
-            v = bodies.to_bodies(x, bodies.close_velocity(x, u, t), jnp.zeros_like(u), t)[1]
+            v = bodies.to_bodies(x, bodies.solver.close_velocity(x, u, t), jnp.zeros_like(u), t)[1]
         x, u = equations.from_bodies(q, v, t)
         constant, x_0, t_0 = jax.lax.stop_gradient((equations, x, t))
         scales = constant.scales(x_0, t_0)
-        is_open = ~ScaledEquations.of(constant, scales, tolerance).fits(x_0, constant.residual(x_0, t_0))
+        is_open = ~ScaledEquations.of(constant, scales, tolerance).is_within_tolerance(x_0, constant.residual(x_0, t_0))
         status = jnp.where(start.assembled & is_open & (status == Status.CONVERGED), int(Status.NOT_ASSEMBLED), status)
         status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
         return x, u, status, scales, jax.lax.stop_gradient(initial)
@@ -315,7 +311,7 @@ def _simulate(
     def output(setup, t, x, u, status, initial_status, initial):
         """Return q, v, v̇, status, λ, energies and states of forces at one time."""
         equations = setup.scaled_equations.equations
-        mech, equations = equations.mech, equations.with_reactive_forces(x, u, t)[0]
+        mech, equations = equations.mech, with_reactive_forces(equations, x, u, t)[0]
         rates, *_ = equations.accelerations(x, u, t)
         q, v, a = equations.to_bodies(x, u, rates, t)
         states = states_of(equations, u)
@@ -332,7 +328,7 @@ def _simulate(
         return q, v, a, status, multipliers, parts, states
 
     x, u, initial_status, scales, initial = ProgramWithFallback(initial_state, runs="once")(
-        mech, clean_times[0], start.q, start.v, start.status, in_time
+        mech, clean_times[0], start.q, start.v, assembly_status, in_time
     )
     setup = Setup(formulation, mech, scales, tolerance)
     named = None if equations_of(formulation, mech).own_coordinates else start.named

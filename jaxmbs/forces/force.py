@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractConstraint, check_motions, require
 from jaxmbs.forces.state import State
 from jaxmbs.forces.values import check_law, laws_of
-from jaxmbs.numerics.arrays import Structured, check_fields
+from jaxmbs.numerics.arrays import Structured, check_fields, is_concrete
 
 
 class ForceElement(eqx.Module):
@@ -72,7 +73,7 @@ class AbstractForce(Structured):
     needed: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
-    def generalized(self, state: State) -> Float[Array, " n"]:
+    def generalized(self, state: State) -> Float[Array, " m"]:
         """Return its part of the generalized force Q (m,), conjugate to v, in a `state`."""
 
     def potential(self, state: State) -> Float[Array, ""]:
@@ -121,4 +122,6 @@ class AbstractForce(Structured):
             value = getattr(self, name)
             if name.startswith("point") and value is not None:
                 require(jnp.shape(value) == (dimension,), f"{name} must have shape ({dimension},)")
+            if name in ("axis_i", "axis_j") and value is not None and is_concrete(value):
+                require(np.any(np.asarray(value) != 0), f"{name} has no length")
         check_motions(self)

@@ -37,9 +37,14 @@ class Along(NamedTuple):
     angular: bool
     wraps: bool
 
-    def generalized(self, effort) -> Float[Array, " m"]:
+    def generalized(self, effort: Array | float) -> Float[Array, " m"]:
         """Return the generalized force (m,) of an effort (torque or force) along the coordinate."""
         return effort * self.push
+
+    def measures(self, effort: Array) -> dict[str, Array]:
+        """Return an effort as torque or force, the value as angle or length, and the rate, as in `ForceElement`."""
+        names = ("torque", "angle") if self.angular else ("force", "length")
+        return {names[0]: effort, names[1]: self.value, "rate": self.rate}
 
     def near(self, middle) -> Float[Array, ""]:
         """Return the value; an angle whose turns are not counted is within half a turn of `middle`."""
@@ -158,7 +163,7 @@ class State(eqx.Module):
         )
         return measure_joint(element, kind, i, j)[2][of.single_index()]
 
-    def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " n"]:
+    def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " m"]:
         """Return the generalized force (m,) of the mechanism from those on single bodies, `loads` by name.
 
         Loads on the ground are left out.
@@ -170,7 +175,7 @@ class State(eqx.Module):
         return total
 
 
-def opposite(state: State, i: str, on_i: Any, j: str, on_j: Any) -> Float[Array, " n"]:
+def opposite(state: State, i: str, on_i: Any, j: str, on_j: Any) -> Float[Array, " m"]:
     """Return the generalized force (m,) of loads on two bodies. A load on the ground is left out.
 
     Args:

@@ -6,14 +6,13 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.element import require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import near_angle, opposite
 from jaxmbs.forces.values import check_value, evaluate, law_field, value_field
-from jaxmbs.numerics.arrays import is_concrete, is_scalar, real
+from jaxmbs.numerics.arrays import is_scalar, real
 
 
 class AbstractTorsionSpring(AbstractForce):
@@ -83,14 +82,10 @@ class AbstractTorsionSpring(AbstractForce):
         return angle if self.middle is None else near_angle(angle, self.middle)
 
     def check(self, dimension):
-        """Raise `ValueError` for axes or a middle in the plane, an axis without length, or an unusable actuator."""
+        """Raise `ValueError` for axes or a middle in the plane, or an unusable actuator."""
         super().check(dimension)
         require(dimension == 3 or (self.axis_i is None and self.axis_j is None), "an axis has no place in the plane")
         require(dimension == 3 or self.middle is None, "middle has no place in the plane, where turns are counted")
-        for name in ("axis_i", "axis_j"):
-            axis = getattr(self, name)
-            known_axis = axis is not None and is_concrete(axis)
-            require(not known_axis or np.any(np.asarray(axis) != 0), f"{name} has no length")
         if self.actuator is not None:
             check_value(self.actuator, (), "actuator")
 

@@ -15,7 +15,7 @@ from jaxtyping import Array
 from jaxmbs.element import require
 from jaxmbs.forces.state import State
 from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.arrays import as_pytree, default_float, is_concrete, with_known_zeros
+from jaxmbs.numerics.arrays import as_pytree, default_float, is_concrete, real, with_known_zeros
 
 
 class OfState(eqx.Module):
@@ -101,6 +101,11 @@ def value_field(**kwargs: Any) -> Any:
         [6. 6. 6.]
     """
     return eqx.field(converter=as_value, **kwargs)
+
+
+def computed_field(shape: tuple = ()) -> Any:
+    """Return a dataclass field of a force for numbers of this shape that the package computes; None until it has."""
+    return real(shape, optional=True, default=None, init=False)
 
 
 def evaluate(value: Any, state: State, shape: tuple[int, ...], name: str) -> Array:

@@ -10,7 +10,7 @@ program as a whole.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.forces.joint.reactive import Load
+from jaxmbs.forces.joint.reactive import JointLoad
 from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.linear_algebra import Support, factor_symmetric_semidefinite, solve_saddle_point
 from jaxmbs.numerics.roots import newton_steps, root_near
@@ -34,17 +34,17 @@ from jaxmbs.system.mechanism import Mechanism
 LIGHT_WEIGHT_POWER = 1 / 4
 # Number of refinements of the derivatives of `close_position` if the matrix is that at the start of its iteration: two
 # are right to the square of the first correction.
-REFINEMENTS = 2
+CLOSING_REFINEMENTS = 2
 
 
 class Closed(NamedTuple):
     """A configuration that has been closed by Newton's method.
 
     Attributes:
-        q: the configuration.
-        shift: its displacement from the start of the iteration.
-        change: the last correction of the shift.
-        gap: Φ before this correction.
+        q: (n,), the configuration.
+        shift: (m,), its displacement from the start of the iteration.
+        change: (m,), the last correction of the shift.
+        gap: (rows,), Φ before this correction.
     """
 
     q: Float[Array, " n"]
@@ -69,7 +69,11 @@ class Scales(NamedTuple):
 
 
 class AbstractSolver(eqx.Module):
-    """Solver of equations for accelerations, closed positions and closed velocities; see `AbstractEquations`."""
+    """Solver of `AbstractEquations` for accelerations, closed positions and closed velocities.
+
+    A row of Φ whose pivot is below the fraction `floor` (rows,) of its diagonal entry in Φ_q M⁻¹ Φ_qᵀ counts as
+    redundant; None stands for `pivot_floor`.
+    """
 
     @abc.abstractmethod
     def accelerations(self, q, v, t, correction, floor) -> tuple[Array, Array, Array]:
@@ -83,14 +87,15 @@ class AbstractSolver(eqx.Module):
         """Return the function x ↦ M⁻¹ x at q and t: closing with it moves q orthogonally to Φ = 0 in the metric M."""
 
     @abc.abstractmethod
-    def close_velocity(self, q, v, t, floor) -> Float[Array, " m"]:
+    def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
         """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric M."""
 
     @abc.abstractmethod
     def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
         """Return configuration and velocity after a step of length h from a `Motion` with velocity v, as in RATTLE.
 
-        Constraint forces act in the directions that they have at the start of the step.
+        Constraint forces act in the directions that they have at the start of the step. `iterations` is the number of
+        Newton steps for the configuration.
         """
 
 
@@ -141,28 +146,16 @@ class AbstractEquations(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def supporting_rows(self) -> np.ndarray:
-        """Indices of the rows of Φ that are added to M, for coordinates that have no inertia, or little."""
+    def supporting(self) -> tuple[np.ndarray, Float[Array, "..."]]:
+        """Indices of the rows of Φ that are added to M, and their weight: a typical mass, one for all or one for each.
 
-    @property
-    @abc.abstractmethod
-    def definite(self) -> bool:
-        """True if M is positive definite for all numbers once the supporting rows are added."""
-
-    @property
-    @abc.abstractmethod
-    def weight(self) -> Float[Array, ""]:
-        """Weight of the supporting rows when they are added to M: the mean mass of the bodies that have mass."""
+        They support coordinates that have no inertia, or little.
+        """
 
     @property
     @abc.abstractmethod
     def solver(self) -> AbstractSolver:
-        """Solver for accelerations and closing of these equations."""
-
-    @property
-    @abc.abstractmethod
-    def from_allowed(self) -> bool:
-        """True if `from_bodies` takes only velocities that the joints allow, because it does not project others."""
+        """Solver of these equations; it needs the sizes of reactive forces, see `with_reactive_forces`."""
 
     @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
@@ -199,19 +192,22 @@ class AbstractEquations(eqx.Module):
     def with_scales(self, scales: Scales) -> AbstractEquations:
         """Return equations that use these scales instead of computing them in each configuration."""
 
-    def support(self, rows: np.ndarray, weights=None) -> Support:
-        """Return the `Support` by some rows, with a typical mass as weight unless weights are given."""
-        if weights is None:
-            weights = jnp.asarray(self.weight)
+    def support(self, weights=None) -> Support:
+        """Return the `Support` by the supporting rows, or by all rows of Φ if their weights (rows,) are given."""
+        if weights is not None:
+            rows = np.arange(weights.shape[0])
+        else:
+            rows, weights = self.supporting
+            weights = jnp.asarray(weights)
             weights = weights * jnp.finfo(weights.dtype).eps ** LIGHT_WEIGHT_POWER if self.mech._light else weights
         eased = any(all(body.massless) for body in self.mech.bodies.values())
         weights = jnp.broadcast_to(jnp.reshape(weights, (-1,)), rows.shape)
-        return Support(rows, weights, self.angular if eased else None)
+        return Support(rows, weights, self.space.angular if eased else None)
 
     @property
-    def angular(self) -> np.ndarray:
-        """(m,), True for velocities that are rates of angles, False for rates of lengths."""
-        return self.space.angular
+    def definite(self) -> bool:
+        """True if M is positive definite for all numbers once the supporting rows are added: if no body is light."""
+        return not self.mech.light
 
     def scales(self, q, t) -> Scales:
         """Return `Scales` of gaps and pivots for this configuration and similar ones."""
@@ -242,8 +238,7 @@ class AbstractEquations(eqx.Module):
         Returns:
             a (m,), λ (rows,), kept (rows,).
         """
-        chosen = self.supporting_rows if weights is None else np.arange(phi_q.shape[0])
-        support = self.support(chosen, weights)
+        support = self.support(weights)
         refined = bool(self.mech._light) or support.angular is not None
         return solve_saddle_point(
             matrix, phi_q, force, right, floor, pivots, definite=self.definite, support=support, refined=refined
@@ -251,34 +246,12 @@ class AbstractEquations(eqx.Module):
 
     def accelerations(self, q, v, t, correction: Float[Array, " rows"] | float = 0.0, floor=None):
         """Return v̇ (m,), λ (rows,) and kept (rows,), with reactive forces; see `AbstractSolver.accelerations`."""
-        return _accelerations(
-            self.with_reactive_forces(q, v, t, correction, floor)[0].solver, q, v, t, correction, floor
-        )
-
-    def with_reactive_forces(
-        self, q, v, t, correction=0.0, floor=None
-    ) -> tuple[AbstractEquations, Bool[Array, ""] | None]:
-        """Return the equations with the sizes of reactive forces in this state, and True if these have a common solution.
-
-        Reactive forces depend on accelerations and reactions. None instead of a bool if there are none.
-        """
-        return with_reactive_forces(self, q, v, t, correction, floor)
+        given, _ = with_reactive_forces(self, q, v, t, correction, floor)
+        return _accelerations(given.solver, q, v, t, correction, floor)
 
     @abc.abstractmethod
-    def loads(self, joints, q, v, t, a, multipliers) -> dict[str, Load]:
-        """Return the loads of the named joints on their bodies j, for accelerations and multipliers of these equations."""
-
-    def metric(self, q, t) -> Callable:
-        """Return the function x ↦ M⁻¹ x at q and t."""
-        return self.solver.metric(q, t)
-
-    def close_velocity(self, q, v, t, floor=None) -> Float[Array, " m"]:
-        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric M."""
-        return self.solver.close_velocity(q, v, t, floor)
-
-    def glide(self, motion, v, t, h, iterations: int) -> tuple[Closed, Float[Array, " m"]]:
-        """Return the closed configuration and the velocity after a step of length h with velocity v, as in RATTLE."""
-        return self.solver.glide(motion, v, t, h, iterations)
+    def loads(self, joints: Iterable[str], q, v, t, a, multipliers) -> dict[str, JointLoad]:
+        """Return the `JointLoad` of each named joint on its body j, for a and multipliers of these equations."""
 
     def close_position(
         self, q, t, inverse_metric: Callable, iterations: int, direction=None, shift=None, floor=None, pivots=None
@@ -313,13 +286,13 @@ class AbstractEquations(eqx.Module):
         mu, change, value = newton_steps(gap, solve, start, iterations)
         # Derivatives of μ are those of a correction, which is zero; those of the metric and of Φ_q are taken here.
         reached = shift + inverse_metric(phi_q.T @ save_for_reverse(mu))
-        refinements = REFINEMENTS if direction is None else iterations
+        refinements = CLOSING_REFINEMENTS if direction is None else iterations
         correction = root_near(lambda nu: residual_at(reached + by_multipliers @ nu), solve, start, refinements)
         shift = reached + by_multipliers @ correction
         return Closed(self.space.retract(q, shift), shift, by_multipliers @ change, value)
 
     def close_velocity_along(self, q, v, t, inverse_metric: Callable, floor=None, pivots=None) -> Float[Array, " m"]:
-        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric with this inverse."""
+        """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in W⁻¹; `inverse_metric` is x ↦ W x."""
         phi_q = self.jacobian(q, t)
         matrix = factor_symmetric_semidefinite(phi_q @ inverse_metric(phi_q.T), floor, pivots)
         return v - inverse_metric(phi_q.T @ matrix.solve(self.velocity_gap(q, v, t)))
@@ -327,7 +300,7 @@ class AbstractEquations(eqx.Module):
     def independent(self, q, t, floor) -> Float[Array, " rows"]:
         """Return 1 for each independent row of Φ_q, 0 for each redundant one, as `accelerations` finds them."""
         phi_q = self.jacobian(q, t)
-        return factor_symmetric_semidefinite(phi_q @ self.metric(q, t)(phi_q.T), floor, self.pivots(q, t)).kept
+        return factor_symmetric_semidefinite(phi_q @ self.solver.metric(q, t)(phi_q.T), floor, self.pivots(q, t)).kept
 
 
 @jax.jit

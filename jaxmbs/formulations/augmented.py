@@ -30,7 +30,13 @@ _residuals = jax.jit(residuals)
 
 
 class AbstractFormulation(eqx.Module):
-    """A choice of coordinates, and the equations of motion of a mechanism in them."""
+    """A choice of coordinates, and the equations of motion of a mechanism in them.
+
+    Attributes:
+        takes_any_velocity: False if `from_bodies` of its equations needs velocities that the joints allow.
+    """
+
+    takes_any_velocity: ClassVar[bool] = True
 
     @abc.abstractmethod
     def equations(self, mech: Mechanism) -> AbstractEquations:
@@ -119,32 +125,14 @@ class CartesianEquations(AbstractDenseEquations):
         return self.mech.layout
 
     @property
-    def definite(self):
-        """True if no body is light."""
-        return not self.mech.light
-
-    @property
-    def supporting_rows(self):
-        """Indices of the rows of elements that have extra coordinates or act on a light body."""
+    def supporting(self):
+        """Indices of the rows of elements that have extra coordinates or act on a light body, and the mean mass."""
         mech, light = self.mech, self.mech.light
         elements = {**mech.constraints, **mech.drivers}
         chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
         slices = mech.layout.row_slices
-        return np.array([k for name in chosen for k in range(slices[name].start, slices[name].stop)], int)
-
-    @property
-    def weight(self):
-        """Mean mass of the bodies that have mass; without any the mean inertia, and 1 if there is none either."""
-        bodies = list(self.mech.bodies.values())
-        # If no body has mass, take the inertia of the rotors, with a lever arm of 1; without any inertia, take 1.
-        sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
-        sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies if not all(body.massless)]
-        return sum(sizes) / len(sizes) if sizes else jnp.ones((), self.mech.dtype)
-
-    @property
-    def from_allowed(self):
-        """False: any velocities are taken."""
-        return False
+        rows = [k for name in chosen for k in range(slices[name].start, slices[name].stop)]
+        return np.array(rows, int), mean_mass(mech)
 
     def from_bodies(self, q, v, t):
         """Return the arguments unchanged, except for the time: they are those of the bodies."""
@@ -162,37 +150,32 @@ class CartesianEquations(AbstractDenseEquations):
     def multipliers(self, q, v, t, a=None):
         """Return λ in a state of motion; if it is not unique, that of smallest norm in units of the mechanism."""
         found = self.accelerations(q, v, t)[1]
-        _, sizes, rows = self._in_units(q, t)
+        _, sizes, rows = self.jacobian_in_units(q, t)
         gram = rows @ rows.T
         redundant = ~(factor_symmetric_semidefinite(gram).rcond > redundancy(q.dtype))
         return found - jnp.where(redundant, null_part(gram, sizes * found) / sizes, 0)
 
-    def multipliers_of(self, q, v, a, t) -> Float[Array, " rows"]:
-        """Return λ with Φ_qᵀλ = M v̇ − Q for a motion with accelerations a; if not unique, the λ of `multipliers`."""
-        return self._improve_multipliers(None, q, v, a, t, PROXIMAL_STEPS)
+    def balance_multipliers(self, q, v, a, t, near=None) -> Float[Array, " rows"]:
+        """Return λ with Φ_qᵀλ = M v̇ − Q for a motion with accelerations a; if not unique, the λ of `multipliers`.
 
-    def balance_multipliers(self, multipliers, q, v, a, t) -> Float[Array, " rows"]:
-        """Correct approximate multipliers so that Φ_qᵀλ = M v̇ − Q for a motion with accelerations a."""
-        return self._improve_multipliers(multipliers, q, v, a, t, BALANCING_STEPS)
-
-    def _improve_multipliers(self, multipliers, q, v, a, t, steps: int):
-        """Return multipliers after proximal steps towards Φ_qᵀλ = M v̇ − Q, from given ones, or from zero for None."""
-        units, sizes, rows = self._in_units(q, t)
+        With approximate multipliers `near` (rows,), it is the λ nearest to these, at less cost.
+        """
+        units, sizes, rows = self.jacobian_in_units(q, t)
         force = self.imbalance(q, v, a, t) * units
-        _, solve = _regularised(rows @ rows.T)
+        _, solve = _regularised_solver(rows @ rows.T)
         # Repeated Tikhonov steps. From zero they converge to the solution of smallest norm, by a factor of δ / σ² each.
-        found = jnp.zeros_like(sizes) if multipliers is None else sizes * multipliers
-        for _ in range(steps):
+        found = jnp.zeros_like(sizes) if near is None else sizes * near
+        for _ in range(PROXIMAL_STEPS if near is None else BALANCING_STEPS):
             found = found + solve(rows @ (force - rows.T @ found))
         return found / sizes
 
     def null_components(self, q, t) -> Float[Array, " rows"]:
         """Return the component (rows,) of a fixed vector in the null space of Φ_qᵀ; zero to rounding if λ is unique."""
-        _, sizes, rows = self._in_units(q, t)
+        _, sizes, rows = self.jacobian_in_units(q, t)
         # Multiples of the golden angle: no row is special.
         return null_part(rows @ rows.T, 1 + np.sin(2.399963 * np.arange(1, sizes.size + 1)).astype(q.dtype) / 2)
 
-    def _in_units(self, q, t):
+    def jacobian_in_units(self, q, t):
         """Return scale factors of the velocities (m,) and of the rows of Φ (rows,), and Φ_q in scaled units."""
         phi_q, extent, angular = self.scaling_rows(q, t)
         units = Units(angular, unit_of_length(phi_q, extent, angular))
@@ -200,15 +183,24 @@ class CartesianEquations(AbstractDenseEquations):
         return units.vector, sizes, phi_q * units.vector[None, :] / sizes[:, None]
 
 
-def _regularised(gram):
+def mean_mass(mech: Mechanism) -> Float[Array, ""]:
+    """Return the mean mass of the bodies that have mass; without any the mean inertia, and 1 without inertia."""
+    bodies = list(mech.bodies.values())
+    # If no body has mass, take the inertia of the rotors, with a lever arm of 1; without any inertia, take 1.
+    sizes = [jnp.asarray(body.mass) for body in bodies if not body.massless[0]]
+    sizes = sizes or [jnp.trace(jnp.atleast_2d(body.inertia)) for body in bodies if not all(body.massless)]
+    return sum(sizes[1:], sizes[0]) / len(sizes) if sizes else jnp.ones((), mech.dtype)
+
+
+def _regularised_solver(gram):
     """Return δ and the function x ↦ (gram + δ I)⁻¹ x; δ lies between rounding and the smallest eigenvalue that counts."""
     delta = 0.1 * jnp.finfo(gram.dtype).eps ** 0.5
     return delta, factor_symmetric_positive(gram + delta * jnp.eye(gram.shape[0], dtype=gram.dtype)).solve
 
 
 def null_part(gram, x):
-    """Return the part of x in the null space of a symmetric semidefinite matrix `gram`, by proximal steps."""
-    delta, solve = _regularised(gram)
+    """Return the part of x, a vector or columns, in the null space of a semidefinite matrix, by proximal steps."""
+    delta, solve = _regularised_solver(gram)
     for _ in range(PROXIMAL_STEPS):
         x = delta * solve(x)
     return x

@@ -24,11 +24,11 @@ class Dense(AbstractSolver):
     def metric(self, q, t):
         """Return the function x ↦ (M + supporting rows)⁻¹ x."""
         given = self.equations
-        support = given.support(given.supporting_rows).matrix(given.jacobian(q, t))
+        support = given.support().matrix(given.jacobian(q, t))
         factored = factor_symmetric_positive if given.definite else factor_symmetric_semidefinite
         return factored(given.mass(q, t) + support).solve
 
-    def close_velocity(self, q, v, t, floor):
+    def close_velocity(self, q, v, t, floor=None):
         """Return the velocity with Φ_q v + Φ_t = 0 that is nearest to v in the metric M."""
         given = self.equations
         mass, phi_q = given.mass(q, t), given.jacobian(q, t)
@@ -69,7 +69,7 @@ class AbstractDenseEquations(AbstractEquations):
 
     def scaling_rows(self, q, t):
         """Return Φ_q, the extent (m,) of q that each velocity changes, and (m,) True for angles."""
-        return self.jacobian(q, t), self.space.extent(q), self.angular
+        return self.jacobian(q, t), self.space.extent(q), self.space.angular
 
     def pivots(self, q, t):
         """Return None: nothing cancels in Φ_q."""

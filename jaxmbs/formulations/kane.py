@@ -10,7 +10,6 @@ equations of unknown coordinates give the motion, those of known ones the forces
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from jaxtyping import Array, Float, Int
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, forms_with_drivers, turning_at
-from jaxmbs.formulations.joint.joint_coordinates import JointEquations, JointUnknowns
+from jaxmbs.formulations.joint.joint_coordinates import JointEquations, JointUnknowns, tuple_of_names
 from jaxmbs.formulations.view import check_entries, mass_and_force
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.repeated import vmap_axes
@@ -34,11 +33,6 @@ from jaxmbs.system.layout import unknown
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Names, Tree, spanning_tree
 from jaxmbs.system.trajectory import Trajectory
-
-
-def _names(names: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return one name, several names, or None as a tuple of names."""
-    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
 class Kane(AbstractFormulation):
@@ -70,9 +64,9 @@ class Kane(AbstractFormulation):
     """
 
     base: str | tuple[str, ...] | None = eqx.field(static=True, default=None)
-    cut: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names)
-    angles: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names, kw_only=True)
-    euler_parameters: tuple[str, ...] = eqx.field(static=True, default=(), converter=_names, kw_only=True)
+    cut: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple_of_names)
+    angles: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple_of_names, kw_only=True)
+    euler_parameters: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple_of_names, kw_only=True)
 
     def equations(self, mech):
         """Return the equations in the unknown relative coordinates of the tree."""
@@ -267,10 +261,8 @@ def _unknowns(mech: Mechanism, base, cut) -> JointUnknowns:
     tree = spanning_tree(mech, base=base, cut=cut)
     forms = (Form(FREE_BY_ANGLES),) * len(tree.bodies)
     space = spaces.space_of(mech, tree, any_angle=False, forms=forms)
-    slices, joints = (
-        dict(zip(tree.bodies, space.slices, strict=True)),
-        dict(zip(tree.bodies, space.joints, strict=True)),
-    )
+    slices = dict(zip(tree.bodies, space.slices, strict=True))
+    joints = dict(zip(tree.bodies, space.joints, strict=True))
     places = np.concatenate([np.arange(slices[body].start, slices[body].stop) for body in mech.bodies])
     angular = space.angular[places]
     order = np.concatenate([places[angular], places[~angular], np.arange(places.size, space.n)])

@@ -6,6 +6,7 @@ depend. Newton's method finds the x with x = f(s₀ + S x), a system with one eq
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxmbs.element import GROUND
-from jaxmbs.forces.joint.reactive import AbstractReactiveForce, Load
+from jaxmbs.element import GROUND, AbstractConstraint
+from jaxmbs.forces.joint.reactive import AbstractReactiveForce, JointLoad
 from jaxmbs.numerics.roots import root_near
 from jaxmbs.system.equations import residual_of, state_of
 from jaxmbs.system.mechanism import Mechanism
@@ -27,7 +28,7 @@ from jaxmbs.system.topology import blocks
 MAX_NEWTON_STEPS = 20
 # Newton's method for these sizes ends after a step smaller than this, relative to the largest size, in float64, or than
 # its square root in float32: the next step would be rounding.
-LAST_STEP = 1e-9
+MAX_LAST_STEP = 1e-9
 
 
 def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
@@ -52,8 +53,10 @@ def may_be_redundant(mech: Mechanism) -> bool:
     return False
 
 
-def loads_of(mech: Mechanism, joints, q, v, t, multipliers, elements=None) -> dict[str, Load]:
-    """Return the loads of joints on their bodies j, from the multipliers of all elements, or of the `elements` given."""
+def loads_of(
+    mech: Mechanism, joints: Iterable[str], q, v, t, multipliers, elements: dict[str, AbstractConstraint] | None = None
+) -> dict[str, JointLoad]:
+    """Return the `JointLoad` of each named joint on its body j, from λ (rows,) of all elements, or of `elements`."""
     elements = {**mech.constraints, **mech.drivers} if elements is None else elements
     ends = np.cumsum([element.rows for element in elements.values()])
     rows = {name: multipliers[end - elements[name].rows : end] for name, end in zip(elements, ends, strict=True)}
@@ -70,34 +73,40 @@ def loads_of(mech: Mechanism, joints, q, v, t, multipliers, elements=None) -> di
     return found
 
 
-def load_of_wrench(element, poses, body: str, point, wrench) -> Load:
-    """Return the load of a joint on its body j, from the wrench (F, T about `point`) on one of its bodies, `body`."""
+def load_of_wrench(element: AbstractConstraint, poses: Mapping[str, Any], body: str, point, wrench) -> JointLoad:
+    """Return the `JointLoad` of a joint on its body j, from its wrench (F, T about `point`) on `body`, i or j."""
     pose, d = poses[element.j], point.shape[0]
     force, torque = wrench[:d], wrench[d:]
     place = pose.point(getattr(element, "point_j", 0 * point))
     torque = torque + jnp.reshape(pose.moment(point - place, force), -1)
     sign = 1 if body == element.j else -1
-    return Load(sign * force, sign * torque)
+    return JointLoad(sign * force, sign * torque)
 
 
-def with_sizes(equations, names: list[str], sizes: Float[Array, " k"]):
-    """Return equations in which the forces of these names have these sizes, in the same order."""
-    sizes_of = lambda equations: [equations.mech.forces[name].size for name in names]
-    return eqx.tree_at(sizes_of, equations, list(sizes), is_leaf=lambda x: x is None)
+def with_force_fields(target: Any, field: str, values: Mapping[str, Array]) -> Any:
+    """Return a mechanism, or equations, in which `field` of some forces has these values, given by force name."""
+    if not values:
+        return target
+    mech_of = lambda target: target if isinstance(target, Mechanism) else target.mech
+    fields = lambda target: [getattr(mech_of(target).forces[name], field) for name in values]
+    return eqx.tree_at(fields, target, list(values.values()), is_leaf=lambda x: x is None)
 
 
 def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) -> tuple[Any, Bool[Array, ""] | None]:
-    """Return equations with the sizes of reactive forces, and True if the sizes converged; None without such forces."""
+    """Return equations with the sizes of reactive forces at (q, v, t), and True if these have a common solution.
+
+    Without such forces it is None instead of a bool. `correction` and `floor`: see `AbstractSolver.accelerations`.
+    """
     forces = reactive_forces(equations.mech)
     if not forces:
         return equations, None
-    names = list(forces)
     q_bodies, v_bodies, _ = equations.to_bodies(q, v, jnp.zeros_like(v), t)
     state = state_of(equations.mech, q_bodies, v_bodies, t)
+    with_sizes = lambda sizes: with_force_fields(equations, "size", dict(zip(forces, sizes, strict=True)))
 
     def size_inputs(sizes):
         """Return the inputs of each force's size, by name, for given sizes; twice, as result and as auxiliary value."""
-        given = with_sizes(equations, names, sizes)
+        given = with_sizes(sizes)
         a, multipliers, _ = given.solver.accelerations(q, v, t, correction, floor)
         of_bodies = given.to_bodies(q, v, a, t)[2]
         joints = list(dict.fromkeys(force.joint for force in forces.values() if force.of_reaction))
@@ -105,9 +114,9 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
         found = {name: force.size_inputs(state, of_bodies, loads.get(force.joint)) for name, force in forces.items()}
         return found, found
 
-    none = jnp.zeros(len(names), v.dtype)
+    none = jnp.zeros(len(forces), v.dtype)
     by_size, at_zero = jax.jacfwd(size_inputs, has_aux=True)(none)
-    affine = lambda sizes: {name: at_zero[name] + by_size[name] @ sizes for name in names}
+    affine = lambda sizes: {name: at_zero[name] + by_size[name] @ sizes for name in forces}
 
     def gap(sizes):
         """Return sizes − f(s₀ + S sizes), (k,), zero in the solution."""
@@ -118,7 +127,7 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
         """Return the LU factors of the derivative of the gap at these sizes."""
         inputs = affine(sizes)
         slopes = [jax.grad(partial(f.size_from, state))(inputs[name]) @ by_size[name] for name, f in forces.items()]
-        return _lu_factors(jax.lax.stop_gradient(jnp.eye(len(names), dtype=v.dtype) - jnp.stack(slopes)))
+        return _lu_factors(jax.lax.stop_gradient(jnp.eye(len(forces), dtype=v.dtype) - jnp.stack(slopes)))
 
     def is_unfinished(carry):
         """Return True while Newton's method has steps left and its last step was not small."""
@@ -144,12 +153,12 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
     begun = newton_twice(newton((none, none, 0)))
     found, step, _ = jax.lax.stop_gradient(jax.lax.while_loop(is_unfinished, newton, begun))
     found = root_near(gap, partial(_lu_solve, factors(found)), found, 1)
-    return with_sizes(equations, names, found), jax.lax.stop_gradient(_is_last_step(step, found))
+    return with_sizes(found), jax.lax.stop_gradient(_is_last_step(step, found))
 
 
 def _is_last_step(step, x) -> Bool[Array, ""]:
     """Return True if a step is so small, relative to x, that the next one would be rounding."""
-    small = LAST_STEP if x.dtype == jnp.float64 else LAST_STEP**0.5
+    small = MAX_LAST_STEP if x.dtype == jnp.float64 else MAX_LAST_STEP**0.5
     return jnp.max(jnp.abs(step)) <= small * jnp.max(jnp.abs(x))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -17,6 +16,7 @@ from jaxtyping import Array, Float
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce
 from jaxmbs.formulations.abstract import AbstractEquations, AbstractSolver
 from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.formulations.reactive import with_force_fields
 from jaxmbs.numerics.space import Flat, PartwiseSpace, Space
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.mechanism import Mechanism
@@ -46,13 +46,9 @@ def start_states(
 
 def with_states(target: Any, states: Float[Array, " k"]):
     """Return a mechanism, or equations, with the `states` (k,) of all forces set; unchanged if no force has states."""
-    mech_of = lambda target: target if isinstance(target, Mechanism) else target.mech
-    forces = stateful_forces(mech_of(target))
-    if not forces:
-        return target
-    parts = jnp.split(states, np.cumsum([len(force.states) for force in forces.values()])[:-1])
-    states_in = lambda target: [mech_of(target).forces[name].own for name in forces]
-    return eqx.tree_at(states_in, target, list(parts), is_leaf=lambda x: x is None)
+    forces = stateful_forces(target if isinstance(target, Mechanism) else target.mech)
+    parts = jnp.split(states, np.cumsum([len(force.states) for force in forces.values()])[:-1]) if forces else []
+    return with_force_fields(target, "own", dict(zip(forces, parts, strict=True)))
 
 
 def states_along(mech: Mechanism, run: Trajectory) -> Float[Array, "*T k"]:
@@ -121,21 +117,17 @@ class StatefulEquations(AbstractEquations):
         cut = x.shape[0] - self.count
         return x[:cut], x[cut:]
 
-    def at(self, v) -> AbstractEquations:
-        """Return the inner equations, with the states of forces that are at the end of v."""
+    def inner_with_states(self, v) -> AbstractEquations:
+        """Return the inner equations with the states of forces set to those at the end of v."""
         return with_states(self.inner, self.split(v)[1])
 
     def with_rates(self, a, q, v, t) -> Float[Array, " m"]:
-        """Append the rates of the states to accelerations of the inner equations, or to another vector of that size."""
-        given, (x, _), (u, _) = self.at(v), self.split(q), self.split(v)
+        """Append ż at (q, v, t) to accelerations `a` of the inner equations, or to another vector of that size."""
+        given, (x, _), (u, _) = self.inner_with_states(v), self.split(q), self.split(v)
         q_bodies, v_bodies, _ = given.to_bodies(x, u, jnp.zeros_like(u), t)
         state = state_of(given.mech, q_bodies, v_bodies, t)
         rates = [force.rates(state) for force in stateful_forces(given.mech).values()]
         return jnp.concatenate([a, *rates])
-
-    def _with_zero_columns(self, rows):
-        """Return rows with a zero column appended for each state."""
-        return jnp.concatenate([rows, jnp.zeros((rows.shape[0], self.count), rows.dtype)], axis=1)
 
     @property
     def solver(self):
@@ -150,12 +142,12 @@ class StatefulEquations(AbstractEquations):
 
     def force(self, q, v, t):
         """Return the inner Q, then ż."""
-        return self.with_rates(self.at(v).force(self.split(q)[0], self.split(v)[0], t), q, v, t)
+        return self.with_rates(self.inner_with_states(v).force(self.split(q)[0], self.split(v)[0], t), q, v, t)
 
     def imbalance(self, q, v, a, t):
         """Return M v̇ − Q of the inner equations, then the part of a for the states minus ż."""
         (x, _), (u, _), (b, z_dot) = map(self.split, (q, v, a))
-        left = self.at(v).imbalance(x, u, b, t)
+        left = self.inner_with_states(v).imbalance(x, u, b, t)
         return jnp.concatenate([left, z_dot - self.split(self.with_rates(b, q, v, t))[1]])
 
     def residual(self, q, t):
@@ -164,7 +156,8 @@ class StatefulEquations(AbstractEquations):
 
     def jacobian(self, q, t):
         """Return Φ_q of the inner equations, with zero columns for the states."""
-        return self._with_zero_columns(self.inner.jacobian(self.split(q)[0], t))
+        rows = self.inner.jacobian(self.split(q)[0], t)
+        return jnp.concatenate([rows, jnp.zeros((rows.shape[0], self.count), rows.dtype)], axis=1)
 
     def velocity_gap(self, q, v, t):
         """Return Φ_q v + Φ_t of the inner equations."""
@@ -176,24 +169,9 @@ class StatefulEquations(AbstractEquations):
         return StatefulSpace(self.inner.space, self.count)
 
     @property
-    def supporting_rows(self):
-        """Indices of the supporting rows of the inner equations."""
-        return self.inner.supporting_rows
-
-    @property
-    def definite(self):
-        """True if the inner equations are definite."""
-        return self.inner.definite
-
-    @property
-    def weight(self):
-        """Weight of the supporting rows of the inner equations."""
-        return self.inner.weight
-
-    @property
-    def from_allowed(self):
-        """True if `from_bodies` of the inner equations takes only allowed velocities."""
-        return self.inner.from_allowed
+    def supporting(self):
+        """Indices of the supporting rows of the inner equations, and their weight."""
+        return self.inner.supporting
 
     def from_bodies(self, q, v, t):
         """Return inner coordinates and velocities of the bodies, with zeros and the initial states appended."""
@@ -209,12 +187,12 @@ class StatefulEquations(AbstractEquations):
     def loads(self, joints, q, v, t, a, multipliers):
         """Return the loads of the named joints by the inner equations, with the states in v."""
         (x, _), (u, _), (b, _) = map(self.split, (q, v, a))
-        return self.at(v).loads(joints, x, u, t, b, multipliers)
+        return self.inner_with_states(v).loads(joints, x, u, t, b, multipliers)
 
     def multipliers(self, q, v, t, a=None):
         """Return λ of the inner equations, with the states in v."""
         a = None if a is None else self.split(a)[0]
-        return self.at(v).multipliers(self.split(q)[0], self.split(v)[0], t, a)
+        return self.inner_with_states(v).multipliers(self.split(q)[0], self.split(v)[0], t, a)
 
     def singular(self, q, v, t, h):
         """Return True if the inner coordinates are singular, or nearly, for steps h."""
@@ -246,7 +224,7 @@ class StatefulSolver(AbstractSolver):
     def accelerations(self, q, v, t, correction, floor):
         """Return v̇ followed by ż, λ and kept."""
         given = self.equations
-        a, multipliers, kept = given.at(v).solver.accelerations(
+        a, multipliers, kept = given.inner_with_states(v).solver.accelerations(
             given.split(q)[0], given.split(v)[0], t, correction, floor
         )
         return given.with_rates(a, q, v, t), multipliers, kept
@@ -254,7 +232,7 @@ class StatefulSolver(AbstractSolver):
     def metric(self, q, t):
         """Return the function that applies the inner M⁻¹ and leaves the states unchanged."""
         given = self.equations
-        inner = given.inner.metric(given.split(q)[0], t)
+        inner = given.inner.solver.metric(given.split(q)[0], t)
 
         def solve(x):
             """Return M⁻¹ times the inner part of x, then its states."""
@@ -263,18 +241,18 @@ class StatefulSolver(AbstractSolver):
 
         return solve
 
-    def close_velocity(self, q, v, t, floor):
+    def close_velocity(self, q, v, t, floor=None):
         """Return the nearest inner velocity that satisfies the constraints, then the states unchanged."""
         given = self.equations
         (x, _), (u, z) = given.split(q), given.split(v)
-        return jnp.concatenate([given.inner.close_velocity(x, u, t, floor), z])
+        return jnp.concatenate([given.inner.solver.close_velocity(x, u, t, floor), z])
 
     def glide(self, motion, v, t, h, iterations):
         """Return the inner result of a step h, with h z added to the integrals of the states z."""
         given = self.equations
         (x, s), (u, z) = given.split(motion.q), given.split(v)
         parts = {name: given.split(getattr(motion, name))[0] for name in ("v", "a")}
-        closed, u = given.at(v).glide(motion._replace(q=x, **parts), u, t, h, iterations)
+        closed, u = given.inner_with_states(v).solver.glide(motion._replace(q=x, **parts), u, t, h, iterations)
         still = 0 * z
         closed = closed._replace(
             q=jnp.concatenate([closed.q, s + h * z]),

@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from jaxmbs.formulations.abstract import AbstractEquations
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.implicit import second_rate
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.inputs import as_times
@@ -139,7 +140,7 @@ class EquationsOfMotion(eqx.Module):
 
         `near` is a configuration from which everything that x does not determine is taken; see `EquationsOfMotion`.
         """
-        return self._program(_configuration)(self.mech, *self._state(x, t), self._near(near))
+        return self._program(_configuration)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def to_bodies(
         self,
@@ -157,7 +158,7 @@ class EquationsOfMotion(eqx.Module):
         x, t = self._state(x, t)
         u = jnp.asarray(u, x.dtype)
         a = jnp.zeros_like(u) if a is None else jnp.asarray(a, x.dtype)
-        return self._program(_to_bodies)(self.mech, x, u, a, t, self._near(near))
+        return self._program(_to_bodies)(self.mech, x, u, a, t, as_configuration(self.mech, near))
 
     def rate(self, x: ArrayLike, u: ArrayLike) -> Float[Array, " k"]:
         """Return ẋ = N(x) u for `x` and `u`."""
@@ -169,7 +170,7 @@ class EquationsOfMotion(eqx.Module):
 
         `near` as for `configuration`.
         """
-        return self._program(_mass_matrix)(self.mech, *self._state(x, t), self._near(near))
+        return self._program(_mass_matrix)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def force(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
@@ -181,25 +182,25 @@ class EquationsOfMotion(eqx.Module):
         are not known here.
         """
         x, t = self._state(x, t)
-        return self._program(_force)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
+        return self._program(_force)(self.mech, x, jnp.asarray(u, x.dtype), t, as_configuration(self.mech, near))
 
     def constraints(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
         """Return Φ at `x` and the time `t`; `near` as for `configuration`."""
-        return self._program(_constraints)(self.mech, *self._state(x, t), self._near(near))
+        return self._program(_constraints)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def constraint_jacobian(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, "rows l"]:
         """Return Φ_x at `x` and the time `t`, one column for each entry of u: Φ_x u = ν; `near` as for `configuration`."""
-        return self._program(_constraint_jacobian)(self.mech, *self._state(x, t), self._near(near))
+        return self._program(_constraint_jacobian)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def velocity_rhs(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
         """Return ν = −Φ_t at `x` and the time `t`, the right side of Φ_x u = ν; `near` as for `configuration`."""
-        return self._program(_velocity_rhs)(self.mech, *self._state(x, t), self._near(near))
+        return self._program(_velocity_rhs)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def acceleration_rhs(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
@@ -209,24 +210,27 @@ class EquationsOfMotion(eqx.Module):
         `near` as for `configuration`.
         """
         x, t = self._state(x, t)
-        return self._program(_acceleration_rhs)(self.mech, x, jnp.asarray(u, x.dtype), t, self._near(near))
+        return self._program(_acceleration_rhs)(
+            self.mech, x, jnp.asarray(u, x.dtype), t, as_configuration(self.mech, near)
+        )
 
     def _program(self, f: Callable) -> ProgramWithFallback:
         """Return f(unknowns, …) as a program for these unknowns, compiled once."""
         return ProgramWithFallback.of(f, self.unknowns)
 
     def _state(self, x, t) -> tuple[Array, Array]:
-        """Return x and t as arrays of one floating-point type."""
+        """Return x, or a configuration, and t as arrays of one floating-point type."""
         x = jnp.asarray(x)
         dtype = jnp.result_type(self.mech.dtype, x, as_times(t, self.mech.dtype))
         return x.astype(dtype), jnp.asarray(t, dtype)
 
-    def _near(self, near) -> Array | None:
-        """Return `near` as a configuration vector; None unchanged."""
-        return None if near is None else self.mech.coordinates(near)
+
+def as_configuration(mech: Mechanism, near: Coordinates | None) -> Float[Array, " n"] | None:
+    """Return a configuration `near` of the bodies as a vector; None unchanged."""
+    return None if near is None else mech.coordinates(near)
 
 
-def check_entries(name: str, value, names: tuple[str, ...]) -> None:
+def check_entries(name: str, value: Array, names: tuple[str, ...]) -> None:
     """Raise `ValueError` unless a vector has one number for each of these names."""
     if value.shape != (len(names),):
         raise ValueError(f"{name} must have shape ({len(names)},), got {value.shape}; its entries are {names}")
@@ -243,7 +247,7 @@ def _inverse_order(unknowns: AbstractUnknowns) -> np.ndarray | slice:
 
 
 def _equations_at(unknowns: AbstractUnknowns, mech, x, t, near):
-    """Return the equations, and x of a user in their coordinates; marks of gears are measured in `near` or x."""
+    """Return the equations, and their coordinates for a user's x; marks of gears are measured at `near`, or at x."""
     check_entries("x", x, unknowns.names(mech))
     x = x[_inverse_order(unknowns)]
     if gears_without_marks(mech):
@@ -298,7 +302,7 @@ def _force(unknowns, mech, x, u, t, near):
     """Return Q(x, u, t), in the order of users."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     u = _equation_velocities(unknowns, mech, u)
-    return equations.with_reactive_forces(q, u, t)[0].force(q, u, t)[_order(unknowns)]
+    return with_reactive_forces(equations, q, u, t)[0].force(q, u, t)[_order(unknowns)]
 
 
 def mass_and_force(unknowns: AbstractUnknowns, mech: Mechanism, x, u, t) -> tuple[Array, Array]:

@@ -7,8 +7,8 @@ import pytest
 
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
+from jaxmbs.dynamics.methods.method import ScaledEquations
 from jaxmbs.forces.joint.contact import BLENDED_STEPS, positive_part
-from jaxmbs.formulations.contact import with_step
 
 GRAVITY = 9.81
 SLOW = pytest.mark.slow
@@ -138,4 +138,5 @@ def test_equations_without_contacts_stay():
     spring = mbs.JointSpring("pin", 1.0)
     free = {"pin": planar.Revolute("ground", "a", (0, 0), (0, 0))}
     equations = mbs.Augmented().equations(mbs.Mechanism({"a": planar.Body()}, free, forces={"spring": spring}))
-    assert with_step(equations, jnp.array(1e-3)) is equations
+    scaled = ScaledEquations(equations, jnp.ones(()), jnp.ones(2), 1e-3)
+    assert scaled.in_steps(jnp.array(1e-3)).equations is equations

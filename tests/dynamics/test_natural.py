@@ -108,7 +108,7 @@ def state(mech, guess):
     start = mbs.assemble(mech, guess)
     assert int(start.status) == 0
     v = jnp.asarray(np.random.default_rng(5).normal(size=mech.layout.m))
-    close = lambda mech, q, v: CartesianEquations(mech).close_velocity(q, v, jnp.zeros(()))
+    close = lambda mech, q, v: CartesianEquations(mech).solver.close_velocity(q, v, jnp.zeros(()))
     return start.q, ProgramWithFallback(close)(mech, start.q, v)
 
 
@@ -182,7 +182,7 @@ def test_the_mass_matrix_is_constant(build):
     rng, space = np.random.default_rng(1), NaturalEquations(mech).space
     mass = jax.jit(lambda mech, q, d: NaturalEquations(mech).mass(space.retract(q, d), 0.0))
     q = mech.coordinates(guess)
-    x = space.with_attitudes(space.at(q), q)
+    x = space.with_attitudes(space.of_bodies(q), q)
     masses = [mass(mech, x, jnp.asarray(0.1 * rng.normal(size=space.m))) for _ in range(2)]
     np.testing.assert_allclose(*masses, rtol=1e-13, atol=1e-14)
 

@@ -57,7 +57,7 @@ class Adaptive(AbstractMethod):
 
         def close(scaled, first, t, q, v):
             """Return the closed `Motion` for q and v, and True if it is closed."""
-            return closure.close(scaled, first, scaled.equations.space.normalised(q), v, t, jnp.ones_like(t))
+            return closure.close(scaled, first, scaled.equations.space.normalised(q), v, t)
 
         def state_rates(scaled, first, t, q, v):
             """Return q̇ and v̇ of the closed state."""

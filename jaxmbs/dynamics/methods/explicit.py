@@ -79,10 +79,10 @@ class RK4(FixedStep):
         def rates(d, v, t):
             """Return ḋ, v̇ and True for the displacement d from the start of the step."""
             q = space.retract(motion.q, d)
-            return space.chart_rate(d, v), self.closure.accelerations(scaled, motion, q, v, t, h), jnp.asarray(True)
+            return space.chart_rate(d, v), self.closure.accelerations(scaled, motion, q, v, t), jnp.asarray(True)
 
         d, v, _ = runge_kutta_4(rates, motion, t, h, written_out=unrolling_pays(space.m))
-        return self.closure.close(scaled, motion, space.retract(motion.q, d), v, t + h, h)
+        return self.closure.close(scaled, motion, space.retract(motion.q, d), v, t + h)
 
 
 class SemiImplicitEuler(FixedStep):

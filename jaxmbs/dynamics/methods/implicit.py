@@ -13,20 +13,12 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, ScaledEquations
 from jaxmbs.formulations.abstract import Closed
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.roots import newton_by_tangents, root_near
 
 # Number of refinements of the derivatives of a step. Only the symmetric part of the tangent is used, so each refinement
 # reduces the error by a factor of the order of the step, for example 1/50 if a body turns by a tenth of a radian in it.
-REFINEMENTS = 4
-
-
-class Newmark(NamedTuple):
-    """Coefficients of a generalized-α method: α_m, α_f, β, γ."""
-
-    alpha_m: float
-    alpha_f: float
-    beta: float
-    gamma: float
+STEP_REFINEMENTS = 4
 
 
 class AlphaCarry(NamedTuple):
@@ -62,29 +54,29 @@ class EndOfStep(NamedTuple):
         """The shift of q₁ (m,) from the predicted state for which v₁ = 0."""
         return -self.v / self.v_by_q
 
-    def moved(self, shift) -> EndOfStep:
+    def after_shift(self, shift) -> EndOfStep:
         """Return the equations with q₁ of the predicted state moved by a shift (m,), and v₁, v̇₁ accordingly."""
         q = self.scaled.equations.space.retract(self.q, shift)
         return self._replace(q=q, v=self.v + self.v_by_q * shift, a=self.a + self.a_by_q * shift)
 
     def balance(self, shift, multipliers) -> Float[Array, " m"]:
         """Return M v̇₁ − Q − Φ_qᵀλ after a shift."""
-        equations, t, end = self.scaled.equations, self.t, self.moved(shift)
+        equations, t, end = self.scaled.equations, self.t, self.after_shift(shift)
         q, v, a = end.q, end.v, end.a
         of_shift = lambda d: equations.residual(q + equations.space.rate(q, d), t)
         pull = jax.vjp(of_shift, equations.zero_velocity(q))[1](multipliers)[0]
-        return equations.with_reactive_forces(q, v, t)[0].imbalance(q, v, a, t) - pull
+        return with_reactive_forces(equations, q, v, t)[0].imbalance(q, v, a, t) - pull
 
     def gaps(self, unknown) -> Float[Array, " k"]:
         """Return the imbalance of forces (m,), then Φ, for the unknowns (shift, λ)."""
         shift, multipliers = self._parts(unknown)
-        closing = self.scaled.equations.residual(self.moved(shift).q, self.t)
+        closing = self.scaled.equations.residual(self.after_shift(shift).q, self.t)
         return jnp.concatenate([self.balance(shift, multipliers), closing])
 
     def solver(self, unknown) -> Callable:
         """Return the function of gaps that gives corrections, with the symmetric part of the tangent at `unknown`."""
         equations, (shift, multipliers) = self.scaled.equations, self._parts(unknown)
-        near = self.moved(shift)
+        near = self.after_shift(shift)
         tangent = jax.jacfwd(near.balance)(equations.zero_velocity(near.q), multipliers)
         tangent, phi_q = jax.lax.stop_gradient(((tangent + tangent.T) / 2, equations.jacobian(near.q, self.t)))
         # Constraint forces and dampers may make the tangent indefinite if inertia is small. It is positive along the
@@ -97,7 +89,7 @@ class EndOfStep(NamedTuple):
     def is_closed(self, unknown, change, gap, digits: float) -> Bool[Array, ""]:
         """Return True if the last correction of the shift was small; see `ScaledEquations.is_closed`."""
         shift = self._parts(unknown)[0]
-        found = Closed(self.moved(shift).q, shift, self._parts(change)[0], self._parts(gap)[1])
+        found = Closed(self.after_shift(shift).q, shift, self._parts(change)[0], self._parts(gap)[1])
         return self.scaled.is_closed(found, digits)
 
     def _parts(self, unknown):
@@ -124,7 +116,7 @@ class AbstractAlpha(AbstractFixedStep):
 
     @property
     @abc.abstractmethod
-    def newmark(self) -> Newmark:
+    def newmark(self) -> tuple[float, float, float, float]:
         """Coefficients α_m, α_f, β, γ of the method."""
 
     iterations: int = eqx.field(static=True, default=4, kw_only=True)
@@ -155,14 +147,14 @@ class AbstractAlpha(AbstractFixedStep):
             end.gaps, end.solver, begin, again, space.m, self.iterations, end.is_closed
         )
         # Derivatives use the tangent at the end itself: forces that are steep there may not be so elsewhere.
-        unknown = root_near(end.gaps, end.solver(jax.lax.stop_gradient(unknown)), unknown, REFINEMENTS)
+        unknown = root_near(end.gaps, end.solver(jax.lax.stop_gradient(unknown)), unknown, STEP_REFINEMENTS)
         shift, multipliers = unknown[: space.m], unknown[space.m :]
 
-        end = end.moved(shift)
+        end = end.after_shift(shift)
         q, a = end.q, end.a
         kept = jax.lax.stop_gradient(equations.independent(q, t, carry.motion.end_floor))
-        v = equations.close_velocity(q, end.v, t, carry.motion.end_floor)
-        solved = equations.with_reactive_forces(*jax.lax.stop_gradient((q, v, t)))[1]
+        v = equations.solver.close_velocity(q, end.v, t, carry.motion.end_floor)
+        solved = with_reactive_forces(equations, *jax.lax.stop_gradient((q, v, t)))[1]
         auxiliary = auxiliary + shift / (beta * h**2)
         return AlphaCarry(Motion(q, v, a, kept, solved), auxiliary, multipliers), closed
 
@@ -196,11 +188,11 @@ class GeneralizedAlpha(AbstractAlpha):
 
     @property
     def newmark(self):
-        """Coefficients that give the spectral radius ρ∞ = `rho` at infinite frequency."""
+        """Coefficients α_m, α_f, β, γ that give the spectral radius ρ∞ = `rho` at infinite frequency."""
         alpha_m = (2 * self.rho - 1) / (self.rho + 1)
         alpha_f = self.rho / (self.rho + 1)
         gamma = 0.5 + alpha_f - alpha_m
-        return Newmark(alpha_m, alpha_f, (gamma + 0.5) ** 2 / 4, gamma)
+        return alpha_m, alpha_f, (gamma + 0.5) ** 2 / 4, gamma
 
 
 class HHT(AbstractAlpha):
@@ -231,5 +223,5 @@ class HHT(AbstractAlpha):
 
     @property
     def newmark(self):
-        """Coefficients for α = `alpha`."""
-        return Newmark(0.0, -self.alpha, (1 - self.alpha) ** 2 / 4, 0.5 - self.alpha)
+        """Coefficients α_m = 0, α_f, β, γ for α = `alpha`."""
+        return 0.0, -self.alpha, (1 - self.alpha) ** 2 / 4, 0.5 - self.alpha

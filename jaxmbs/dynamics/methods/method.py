@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxmbs.forces.joint.contact import AbstractContactForce
 from jaxmbs.formulations.abstract import AbstractEquations, Closed, Scales
 from jaxmbs.formulations.augmented import AbstractFormulation
-from jaxmbs.formulations.contact import with_step
+from jaxmbs.formulations.reactive import with_force_fields, with_reactive_forces
 from jaxmbs.formulations.stateful import equations_of
 from jaxmbs.numerics.arrays import finite, where_tree
 from jaxmbs.numerics.linear_algebra import diagonal, floors
@@ -55,7 +56,7 @@ class Motion(NamedTuple):
     @classmethod
     def of(cls, equations: AbstractEquations, q, v, t, floor=None, *, reached=None) -> Motion:
         """Return the motion with the accelerations at (q, v, t) and the coordinates `reached`, q unless given."""
-        given, solved = equations.with_reactive_forces(q, v, t, floor=floor)
+        given, solved = with_reactive_forces(equations, q, v, t, floor=floor)
         a, _, kept = given.accelerations(q, v, t, floor=floor)
         return cls(q if reached is None else reached, v, a, kept, solved)
 
@@ -71,9 +72,11 @@ class Motion(NamedTuple):
 
 
 class InitialState(NamedTuple):
-    """Initial coordinates and velocities of a simulation, in the coordinates of its formulation.
+    """Initial coordinates and velocities of a simulation: of the bodies, or those of a formulation.
 
     Attributes:
+        q: (n,), coordinates.
+        v: (m,), velocities.
         named: (m,), True for each velocity that keeps its value; None if all may be changed.
         assembled: False if q is still to be closed.
     """
@@ -106,13 +109,16 @@ class ScaledEquations(eqx.Module):
         return cls(equations.with_scales(scales), scales.length, scales.rows, tolerance)
 
     def in_steps(self, h: Float[Array, ""]) -> ScaledEquations:
-        """Return the equations with contact forces smoothed for steps of length h."""
-        return ScaledEquations(with_step(self.equations, h), self.length, self.rows, self.tolerance)
+        """Return the equations with contact forces smoothed for steps of length h; unchanged without contacts."""
+        forces = self.equations.mech.forces.items()
+        touching = [name for name, force in forces if isinstance(force, AbstractContactForce) and force.touching]
+        given = with_force_fields(self.equations, "step", dict.fromkeys(touching, h))
+        return ScaledEquations(given, self.length, self.rows, self.tolerance)
 
     @property
     def units(self) -> Units:
         """Units of coordinates and velocities: 1 for angles, the size of the mechanism for lengths."""
-        return Units(self.equations.angular, self.length)
+        return Units(self.equations.space.angular, self.length)
 
     def is_closed(self, closed: Closed, digits: float = 0.5) -> Bool[Array, ""]:
         """Return True if the last Newton correction is small and the gap before it is within the tolerance.
@@ -123,9 +129,9 @@ class ScaledEquations(eqx.Module):
         q, _, change, gap = closed
         scale = self._scale(q)
         small = jnp.finfo(q.dtype).eps ** digits
-        return self.fits(q, gap) & (Units(self.equations.angular, scale).size(change) <= small)
+        return self.is_within_tolerance(q, gap) & (Units(self.equations.space.angular, scale).size(change) <= small)
 
-    def fits(self, q, gap) -> Bool[Array, ""]:
+    def is_within_tolerance(self, q, gap) -> Bool[Array, ""]:
         """Return True if a gap of Φ in the configuration q is within the tolerance.
 
         Redundant rows are left out, not fitted in the sense of least squares. So the whole misfit of rows that depend on
@@ -137,7 +143,7 @@ class ScaledEquations(eqx.Module):
     def _scale(self, q):
         """Return the size of the mechanism, `length`, or the largest position in q if that is larger."""
         extent = self.equations.space.extent(q)
-        return jnp.maximum(self.length, jnp.max(jnp.where(self.equations.angular, 0, jnp.abs(extent)), initial=0))
+        return jnp.maximum(self.length, jnp.max(jnp.where(self.equations.space.angular, 0, jnp.abs(extent)), initial=0))
 
     def is_rounding(self, gap, size) -> Bool[Array, ""]:
         """Return True if a gap of Φ or Φ̇ is rounding of coordinates or velocities of a size in units of the mechanism."""
@@ -214,7 +220,7 @@ class AbstractFixedStep(AbstractMethod):
     def output_values(self, scaled: ScaledEquations, carry, t) -> tuple[Array, Array]:
         """Return q and v at an output time, the velocities closed once more."""
         motion = self.motion(carry)
-        return motion.q, scaled.equations.close_velocity(motion.q, motion.v, t, motion.floor)
+        return motion.q, scaled.equations.solver.close_velocity(motion.q, motion.v, t, motion.floor)
 
     def run(self, setup, times, grid, start):
         """Return q (T, n), v (T, m) and status (T,) at the output times."""
@@ -274,14 +280,14 @@ def initial_motion(scaled: ScaledEquations, start: InitialState, t) -> tuple[Mot
     equations, (q, v, named, assembled) = scaled.equations, start
     satisfied = jnp.asarray(True)
     if not assembled:
-        metric, pivots = equations.metric(q, t), equations.pivots(q, t)
+        metric, pivots = equations.solver.metric(q, t), equations.pivots(q, t)
         closed = equations.close_position(q, t, metric, STARTING_ITERATIONS, pivots=pivots)
         far = jnp.maximum(1, scaled.units.size(equations.space.extent(q)))
         q = _unless_exact(scaled.is_rounding(equations.residual(q, t), far), q, closed.q)
         satisfied = scaled.is_closed(closed)
     if named is None:
         exact = scaled.is_rounding(equations.velocity_gap(q, v, t), scaled.units.size(v))
-        v = _unless_exact(exact, v, equations.close_velocity(q, v, t))
+        v = _unless_exact(exact, v, equations.solver.close_velocity(q, v, t))
     else:
         free = jnp.where(np.array(named), 0, scaled.units.vector**2)
         for _ in range(2):  # twice, to remove the errors of rounding
@@ -314,7 +320,7 @@ def step_status(scaled: ScaledEquations, motion: Motion, closed, t, h) -> Int[Ar
         status = jnp.where(motion.solved, status, int(Status.JAMMED))
     singular = scaled.equations.singular(*jax.lax.stop_gradient((motion.q, motion.v, t, h)))
     status = jnp.where(singular, int(Status.SINGULAR), status)
-    turned = jnp.max(jnp.where(scaled.equations.angular, jnp.abs(h * motion.v), 0), initial=0)
+    turned = jnp.max(jnp.where(scaled.equations.space.angular, jnp.abs(h * motion.v), 0), initial=0)
     tame = (turned <= MAX_TURN_IN_STEP) & (_size(motion) <= jnp.finfo(motion.q.dtype).eps ** -2)
     return jnp.where(tame, status, int(Status.NON_FINITE)).astype(jnp.int32)
 

@@ -11,8 +11,8 @@ from jaxtyping import Array
 
 from jaxmbs.element import check_positive, require
 from jaxmbs.forces.joint.effort import AbstractEffort
-from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
-from jaxmbs.forces.values import check_value, evaluate, value_field
+from jaxmbs.forces.joint.stateful import AbstractStatefulForce
+from jaxmbs.forces.values import check_value, computed_field, evaluate, value_field
 from jaxmbs.numerics.arrays import is_concrete, real
 
 
@@ -57,7 +57,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
     integrates: bool = eqx.field(static=True, default=False, kw_only=True)
     initial: Array = real(default=0.0, kw_only=True)
     middle: Array | None = real(optional=True, default=None, kw_only=True)
-    own: Array | None = own_field()
+    own: Array | None = computed_field((None,))
 
     @property
     def states(self):

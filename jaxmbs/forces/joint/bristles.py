@@ -7,7 +7,8 @@ from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.joint.effort import AbstractEffort
-from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
+from jaxmbs.forces.joint.stateful import AbstractStatefulForce
+from jaxmbs.forces.values import computed_field
 from jaxmbs.numerics.arrays import is_concrete, real
 
 
@@ -50,7 +51,7 @@ class BristleFriction(AbstractEffort, AbstractStatefulForce):
     stiffness: Array = real(default=None, kw_only=True)
     damping: Array = real(default=0.0, kw_only=True)
     viscous: Array = real(default=0.0, kw_only=True)
-    own: Array | None = own_field()
+    own: Array | None = computed_field((None,))
 
     @property
     def states(self):

@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from jaxmbs.element import require
 from jaxmbs.forces.force import AbstractForce
+from jaxmbs.forces.springs import points_of
 from jaxmbs.forces.state import opposite
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
@@ -60,8 +61,7 @@ class Bushing(AbstractForce):
 
     def _displacement(self, i, j):
         """Return the relative coordinates x of the poses i and j: displacements, then the rotation."""
-        zero = jnp.zeros_like(i.r)
-        point_i, point_j = (zero if point is None else point for point in (self.point_i, self.point_j))
+        point_i, point_j = points_of(self, i)
         shift = i.components(j.point(point_j) - i.point(point_i))
         turn = i.rotation_to(j)
         if i.dimension == 2:

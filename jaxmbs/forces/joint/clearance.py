@@ -6,13 +6,14 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, check_positive, require
-from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, contact_energy, contact_force, step_field
+from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, contact_energy, contact_force
 from jaxmbs.forces.joint.friction import friction_by_speed
+from jaxmbs.forces.springs import length_and_direction, points_of
 from jaxmbs.forces.state import opposite
+from jaxmbs.forces.values import computed_field
 from jaxmbs.numerics.arrays import is_concrete, real
 
 
@@ -75,7 +76,7 @@ class ClearanceRevolute(AbstractContactForce):
     length: Array | None = real(optional=True, default=None, kw_only=True)
     axis_i: Array | None = real((3,), optional=True, default=None, kw_only=True)
     axis_j: Array | None = real((3,), optional=True, default=None, kw_only=True)
-    step: Array | None = step_field()
+    step: Array | None = computed_field()
     touching = True
 
     @property
@@ -88,9 +89,8 @@ class ClearanceRevolute(AbstractContactForce):
     def _contacts(self, state):
         """Return (place on body j, unit normal, δ) of each end of the pin; in the plane there is one end."""
         i, j = state.poses[self.i], state.poses[self.j]
-        zero = jnp.zeros_like(i.r)
-        hole = i.point(zero if self.point_i is None else self.point_i)
-        middle = zero if self.point_j is None else self.point_j
+        centre_of_hole, middle = points_of(self, i)
+        hole = i.point(centre_of_hole)
         if i.dimension == 2:
             ends, axis = [middle], None
         else:
@@ -103,10 +103,8 @@ class ClearanceRevolute(AbstractContactForce):
             apart = j.point(end) - hole
             if axis is not None:
                 apart = apart - (axis @ apart) * axis
-            square = apart @ apart
-            off = square > 0
-            distance = jnp.where(off, jnp.sqrt(jnp.where(off, square, 1)), 0)
-            found.append((end, apart / jnp.where(off, distance, 1), distance - self.clearance))
+            distance, normal = length_and_direction(apart)
+            found.append((end, normal, distance - self.clearance))
         return found
 
     def _forces(self, state):
@@ -157,9 +155,6 @@ class ClearanceRevolute(AbstractContactForce):
         check_positive(self, "restitution", "impact_velocity", "velocity", "radius", "length")
         check_contact(self)
         check_not_negative(self, "clearance", "friction")
-        for name in ("axis_i", "axis_j"):
-            axis = getattr(self, name)
-            require(axis is None or not is_concrete(axis) or np.any(np.asarray(axis) != 0), f"{name} has no length")
         more = is_concrete(self.restitution) and self.restitution > 1
         require(not more, f"restitution must not be above 1, got {self.restitution}")
         known = ("lankarani-nikravesh", "flores")

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.force import AbstractForce
-from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.arrays import is_concrete
 
 # Number of steps over which a contact sets in: the order of the B-spline that smooths its law, an even number. With
 # 6, derivatives have an error of 4e-3 for a contact of thirty steps with a viscous damper, with 4 of 3e-2. Higher
@@ -29,7 +29,7 @@ class AbstractContactForce(AbstractForce):
     derivatives would depend on where within a step the contact begins.
 
     Attributes:
-        step: h, or None if the law is not smoothed.
+        step: h, a `computed_field`; None if the law is not smoothed.
         touching: True if the force includes a contact; if not, it is an ordinary force.
 
     Examples:
@@ -43,11 +43,6 @@ class AbstractContactForce(AbstractForce):
     @abc.abstractmethod
     def touching(self) -> bool:
         """True if the force includes a contact; False for one without, such as a motor without backlash."""
-
-
-def step_field():
-    """Return a dataclass field for the length of the integration steps, for which a contact is smoothed."""
-    return real(optional=True, default=None, init=False)
 
 
 def positive_part(x: Float[Array, ""], width: Float[Array, ""]) -> Float[Array, ""]:

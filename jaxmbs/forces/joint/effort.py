@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import check_not_negative, check_positive, require
 from jaxmbs.forces.force import AbstractForce
-from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, contact_energy, contact_force, step_field
+from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, contact_energy, contact_force
 from jaxmbs.forces.state import Along, State
-from jaxmbs.forces.values import law_field
+from jaxmbs.forces.values import computed_field, law_field
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.relative_motion import coordinates_of
 
@@ -51,8 +51,7 @@ class AbstractEffort(AbstractForce):
     def measures(self, state):
         """Return the effort as torque or force, the coordinate as angle or length, and its rate."""
         along = self._along(state)
-        effort, value = ("torque", "angle") if along.angular else ("force", "length")
-        return {effort: self.effort(state, along), value: along.value, "rate": along.rate}
+        return along.measures(self.effort(state, along))
 
     def _along(self, state) -> Along:
         """Return value and rate of the joint's coordinate in a state, and its generalized direction."""
@@ -142,7 +141,7 @@ class JointStop(AbstractEffort, AbstractContactForce):
     damping: Array = real(default=0.0, kw_only=True)
     exponent: Array = real(default=1.5, kw_only=True)
     viscous: Array | None = real(optional=True, default=None, kw_only=True)
-    step: Array | None = step_field()
+    step: Array | None = computed_field()
     touching = True
     needed = ("lower", "upper")
 

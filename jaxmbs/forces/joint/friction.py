@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.element import check_not_negative, check_positive, require
-from jaxmbs.forces.joint.reactive import AbstractReactiveForce, size_field
+from jaxmbs.forces.joint.reactive import AbstractReactiveForce
 from jaxmbs.forces.state import State, opposite
+from jaxmbs.forces.values import computed_field
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.relative_motion import coordinates_of
 
@@ -63,7 +64,7 @@ class JointFriction(AbstractReactiveForce):
     radius: Array | None = real(optional=True, default=None, kw_only=True)
     length: Array | None = real(optional=True, default=None, kw_only=True)
     preload: Array | None = real(optional=True, default=None, kw_only=True)
-    size: Array | None = size_field()
+    size: Array | None = computed_field()
 
     @property
     def reactive(self):
@@ -132,8 +133,7 @@ class JointFriction(AbstractReactiveForce):
         if len(of.slides) + len(of.angles) != 1:
             return {}
         along, load = state.along(self.joint), self.generalized(state)
-        effort, value = ("torque", "angle") if along.angular else ("force", "length")
-        return {effort: load @ along.push / (along.push @ along.push), value: along.value, "rate": along.rate}
+        return along.measures(load @ along.push / (along.push @ along.push))
 
     def check_joints(self, elements):
         """Raise `ValueError` unless the joint moves, has a radius if it turns, and an axis if a length is given."""

@@ -9,7 +9,8 @@ from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, require
 from jaxmbs.forces.joint.effort import AbstractEffort
-from jaxmbs.forces.joint.reactive import AbstractReactiveForce, size_field
+from jaxmbs.forces.joint.reactive import AbstractReactiveForce
+from jaxmbs.forces.values import computed_field
 from jaxmbs.numerics.arrays import real
 
 
@@ -67,7 +68,7 @@ class JointInertia(AbstractInertialEffort):
     """
 
     inertia: Array = real()
-    size: Array | None = size_field()
+    size: Array | None = computed_field()
 
     @property
     def at_joint(self):
@@ -81,11 +82,8 @@ class JointInertia(AbstractInertialEffort):
 
     def measures(self, state):
         """Return effort, coordinate and rate, and zero power: its energy is part of the kinetic energy."""
-        # Its energy is part of the kinetic energy of the mechanism, so its power is zero.
         along = self._along(state)
-        names = ("torque", "angle") if along.angular else ("force", "length")
-        found = dict(zip(names, (self.effort(state, along), along.value), strict=True))
-        return {**found, "rate": along.rate, "power": jnp.zeros_like(along.rate)}
+        return along.measures(self.effort(state, along)) | {"power": jnp.zeros_like(along.rate)}
 
     def check(self, dimension):
         """Raise `ValueError` for wrong shapes, or a negative inertia."""

@@ -9,17 +9,16 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, check_positive, require
-from jaxmbs.forces.joint.contact import AbstractContactForce, contact_energy, contact_force, step_field
+from jaxmbs.forces.joint.contact import AbstractContactForce, contact_energy, contact_force
 from jaxmbs.forces.joint.effort import AbstractEffort
 from jaxmbs.forces.joint.inertia import AbstractInertialEffort
-from jaxmbs.forces.joint.reactive import size_field
-from jaxmbs.forces.joint.stateful import AbstractStatefulForce, own_field
-from jaxmbs.forces.values import check_value, evaluate, value_field
+from jaxmbs.forces.joint.stateful import AbstractStatefulForce
+from jaxmbs.forces.values import check_value, computed_field, evaluate, value_field
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import is_concrete, real
 
-# Within this fraction of its limit, a current that is a state rises the more slowly the nearer it is to the limit.
-SLOW_FRACTION = 0.05
+# A current that is a state rises more and more slowly within this fraction of its limit below the limit.
+SLOW_CURRENT_FRACTION = 0.05
 
 
 class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce):
@@ -84,9 +83,9 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
     backlash: Array | None = real(optional=True, default=None, kw_only=True)
     tooth_stiffness: Array | None = real(optional=True, default=None, kw_only=True)
     tooth_damping: Array = real(default=0.0, kw_only=True)
-    size: Array | None = size_field()
-    own: Array | None = own_field()
-    step: Array | None = step_field()
+    size: Array | None = computed_field()
+    own: Array | None = computed_field((None,))
+    step: Array | None = computed_field()
 
     @property
     def touching(self):
@@ -147,7 +146,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         found = (self._voltage(state) - drop) / self.inductance
         if self.current_limit is not None:
             left = 1 - jnp.sign(found) * self.known[0] / self.current_limit
-            found = found * jnp.minimum(left / SLOW_FRACTION, 1)
+            found = found * jnp.minimum(left / SLOW_CURRENT_FRACTION, 1)
         return found
 
     def _teeth(self):
@@ -202,14 +201,13 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
     def measures(self, state):
         """Return effort, coordinate, rate, current and power; the power that the inertia takes up is not in it."""
         along = self._along(state)
-        rate, value = self._rate(along.rate), "angle" if along.angular else "length"
+        rate = self._rate(along.rate)
         drive = self._drive(state, rate)
         power, effort = drive * rate, drive
         if self.backlash is not None:
             effort = self._tooth_effort(along)
             power = power - effort * (rate - along.rate)
-        found = {"torque" if along.angular else "force": effort, value: along.value, "rate": along.rate}
-        return {**found, "current": self._current(state, rate), "power": power}
+        return along.measures(effort) | {"current": self._current(state, rate), "power": power}
 
     def check(self, dimension):
         """Raise `ValueError` for numbers of a wrong sign, an efficiency above 1, or an incomplete backlash."""

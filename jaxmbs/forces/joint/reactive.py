@@ -10,10 +10,9 @@ from jaxtyping import Array, Float
 
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import State
-from jaxmbs.numerics.arrays import real
 
 
-class Load(NamedTuple):
+class JointLoad(NamedTuple):
     """Force and torque of a joint on body j.
 
     Attributes:
@@ -33,7 +32,7 @@ class AbstractReactiveForce(AbstractForce):
 
     Attributes:
         joint: name of the joint.
-        size: x, None until it has been computed.
+        size: x, a `computed_field`; None until it has been computed.
         of_reaction: True if the size depends on the reaction of `joint`, False if it depends on accelerations.
 
     Examples:
@@ -51,14 +50,9 @@ class AbstractReactiveForce(AbstractForce):
         """True if its size depends on accelerations or reactions; else its size is not used."""
 
     @abc.abstractmethod
-    def size_inputs(self, state: State, a: Float[Array, " m"], load: Load | None) -> Float[Array, " k"]:
+    def size_inputs(self, state: State, a: Float[Array, " m"], load: JointLoad | None) -> Float[Array, " k"]:
         """Return the numbers (k,) on which the size depends, affine in the accelerations a and the joint's `load`."""
 
     @abc.abstractmethod
     def size_from(self, state: State, inputs: Float[Array, " k"]) -> Float[Array, ""]:
         """Return the size of the force for the inputs (k,) of `size_inputs`."""
-
-
-def size_field():
-    """Return a dataclass field for `size`, which is None until it has been computed."""
-    return real(optional=True, default=None, init=False)

@@ -11,14 +11,13 @@ from jaxtyping import Array, Float
 from jaxmbs.element import require
 from jaxmbs.forces.force import AbstractForce
 from jaxmbs.forces.state import State
-from jaxmbs.numerics.arrays import real
 
 
 class AbstractStatefulForce(AbstractForce):
     """A force with states z, additional coordinates of first order that every method integrates with the motion.
 
     Attributes:
-        own: z (k,) in `generalized` and `rates`; None elsewhere, where the states are not known.
+        own: z (k,) in `generalized` and `rates`, a `computed_field`; None elsewhere, where the states are not known.
 
     Examples:
         >>> issubclass(mbs.Motor, mbs.forces.AbstractStatefulForce)
@@ -51,8 +50,3 @@ class AbstractStatefulForce(AbstractForce):
     @abc.abstractmethod
     def rates(self, state: State) -> Float[Array, " k"]:
         """Return ż (k,), the rates of the states."""
-
-
-def own_field():
-    """Return a dataclass field for `own`, the states, which is None where they are not known."""
-    return real((None,), optional=True, default=None, init=False)

@@ -97,7 +97,7 @@ def factor_articulated(tree: JointTree, links: list) -> Articulated:
 
 
 def factor_and_solve(tree: JointTree, links: list, wrenches: list):
-    """Return the factored H, and θ̈ with H θ̈ = Rᵀ f for wrenches f on the bodies, about their own points of the joints."""
+    """Return the factored H, and θ̈ with H θ̈ = Rᵀ f for wrenches f by run, about the bodies' own points of joints."""
 
     def step(received, x):
         """Return (pivot, effort) of a body, and the inertia and the wrench that it passes on to its parent."""

@@ -33,7 +33,7 @@ class AbstractElimination(AbstractSolver):
         # Rᵀ M (q ⊖ q₀ − h (v + h v̇)) = 0.
         tree, space, layout = self.tree, self.tree.space, self.tree.layout
         links = joint_space.links(tree.at(t), motion.q, motion.v)
-        at, speeds = mechanics.bodies(tree, links, motion.q, motion.v)
+        at, speeds = mechanics.state_of_bodies(tree, links, motion.q, motion.v)
         # `speeds` include the motion that is prescribed in time.
         faster = joint_space.velocities(tree, links, v - motion.v)
         aim = h * (speeds + faster + h * mechanics.drifts(tree, links))
@@ -58,8 +58,8 @@ class AbstractElimination(AbstractSolver):
 
     def _loop(self, inertia: Articulated, q, at, t, floor) -> Loop:
         """Return the factored equations of the loops at q = θ, with `at` the coordinates of the bodies."""
-        by_bodies = mechanics.by_bodies(self.tree, at, t)
-        phi_q = mechanics.along_joints(self.tree, inertia.links, by_bodies)
+        by_bodies = mechanics.jacobian_by_bodies(self.tree, at, t)
+        phi_q = mechanics.jacobian_by_joints(self.tree, inertia.links, by_bodies)
         by_multipliers = inertia.solve(phi_q.T)
         schur = factor_symmetric_semidefinite(phi_q @ by_multipliers, floor, self.equations.pivots(q, t))
         return Loop(self.tree, by_bodies, inertia, phi_q, by_multipliers, schur)
@@ -79,7 +79,7 @@ class OpenTree(AbstractElimination):
         """Return the identity: there is nothing to close."""
         return lambda x: x
 
-    def close_velocity(self, q, v, t, floor):
+    def close_velocity(self, q, v, t, floor=None):
         """Return v unchanged: there are no constraints."""
         return v
 
@@ -92,7 +92,7 @@ class ClosedTree(AbstractElimination):
         tree = self.tree
         links, loads, _ = mechanics.links_and_loads(tree, q, v, t)
         inertia, free = factor_and_solve(tree, links, loads)
-        at, speeds = mechanics.bodies(tree, links, q, v)
+        at, speeds = mechanics.state_of_bodies(tree, links, q, v)
         # γ with v̇ = R θ̈ + Ṙ θ̇.
         drifts = mechanics.drifts(tree, links, uniform_acceleration(tree.mech))
         gamma = -second_rate(partial(mechanics.gaps, tree), tree.layout, at, speeds, drifts, t) + correction
@@ -114,7 +114,7 @@ class ClosedTree(AbstractElimination):
 
         return solve
 
-    def close_velocity(self, q, v, t, floor):
+    def close_velocity(self, q, v, t, floor=None):
         """Return the θ̇ that satisfies the loops and is nearest to v in the metric H."""
         links, at, _ = mechanics.at_rest(self.tree, q, t)
         loop = self._loop(factor_articulated(self.tree, links), q, at, t, floor)
@@ -122,7 +122,16 @@ class ClosedTree(AbstractElimination):
 
 
 class Loop(eqx.Module):
-    """Factored H = RᵀMR and Φ_q R H⁻¹ (Φ_q R)ᵀ, to solve H θ̈ − (Φ_q R)ᵀλ = τ and Φ_q R θ̈ = γ."""
+    """Factored H = RᵀMR and Φ_q R H⁻¹ (Φ_q R)ᵀ, to solve H θ̈ − (Φ_q R)ᵀλ = τ and Φ_q R θ̈ = γ.
+
+    Attributes:
+        tree: the tree.
+        by_bodies: Φ_q of the loops by the velocities of the bodies.
+        inertia: factored H.
+        phi_q: Φ_q R, by the joint velocities.
+        by_multipliers: H⁻¹ (Φ_q R)ᵀ, θ̈ by unit multipliers.
+        schur: factored Φ_q R H⁻¹ (Φ_q R)ᵀ.
+    """
 
     tree: JointTree
     by_bodies: Float[Array, "rows k"]

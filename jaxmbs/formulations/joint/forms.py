@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
 
-from jaxmbs.element import GROUND, AbstractConstraint
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
 from jaxmbs.mobility import AbstractTurning, Mobility
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree
@@ -44,7 +44,9 @@ def joint_of(mech: Mechanism, name: str | None) -> AbstractConstraint | None:
     return None if name is None else mech.constraints[name].anonymous()
 
 
-def drivers_of(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]):
+def drivers_of(
+    mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[str]
+) -> tuple[tuple[AbstractConstraint, ...], tuple[bool, ...]]:
     """Return the named drivers at the joint that carries body k, and for each True if its j is not the joint's j."""
     joint = tree.joints[k]
     j = tree.bodies[k] if joint is None or kind in FREED else mech.constraints[joint].j
@@ -53,7 +55,14 @@ def drivers_of(mech: Mechanism, tree: Tree, k: int, kind: str, names: Iterable[s
 
 
 def mobility_of(
-    joint, body, drivers, *, kind: str, reverse: bool, swapped: tuple[bool, ...], any_angle: bool
+    joint: AbstractConstraint | None,
+    body: AbstractBody,
+    drivers: Sequence[AbstractConstraint],
+    *,
+    kind: str,
+    reverse: bool,
+    swapped: tuple[bool, ...],
+    any_angle: bool,
 ) -> Mobility:
     """Return the relative coordinates of a body that a joint carries in a form of this kind.
 
@@ -88,11 +97,6 @@ def mobility_of(
     return mobility.of_either_sign() if any_angle else mobility
 
 
-def abstract_mobility(make: Callable, *parts) -> Mobility:
-    """Return a mobility with shapes in place of numbers, for its structure."""
-    return eqx.filter_eval_shape(make, *parts)
-
-
 def forms_with_drivers(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tuple[Form, ...]:
     """Return the forms with all drivers that prescribe one coordinate of a tree joint independently of the others.
 
@@ -106,7 +110,7 @@ def forms_with_drivers(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tup
             """Return the number of coordinates of this tree joint that these drivers prescribe."""
             drivers, swapped = drivers_of(mech, tree, k, kind, names)
             make = partial(mobility_of, kind=kind, reverse=tree.reversed[k], swapped=swapped, any_angle=True)
-            return len(abstract_mobility(make, joint, mech.bodies[tree.bodies[k]], drivers).known)
+            return len(eqx.filter_eval_shape(make, joint, mech.bodies[tree.bodies[k]], drivers).known)
 
         chosen: list[str] = []
         for name, driver in mech.drivers.items():
@@ -119,4 +123,4 @@ def forms_with_drivers(mech: Mechanism, tree: Tree, kinds: Sequence[str]) -> tup
 def turning_at(mech: Mechanism, tree: Tree, k: int) -> AbstractTurning | None:
     """Return the rotation of the joint that carries body number k, with shapes in place of numbers."""
     make = partial(mobility_of, kind=OWN, reverse=False, swapped=(), any_angle=False)
-    return abstract_mobility(make, joint_of(mech, tree.joints[k]), mech.bodies[tree.bodies[k]], ()).turning
+    return eqx.filter_eval_shape(make, joint_of(mech, tree.joints[k]), mech.bodies[tree.bodies[k]], ()).turning

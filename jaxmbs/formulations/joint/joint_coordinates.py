@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND
 from jaxmbs.formulations.abstract import AbstractEquations
-from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
+from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations, mean_mass
 from jaxmbs.formulations.dense import Dense
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
@@ -29,6 +29,12 @@ from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.system.equations import masses
 from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.topology import Names
+
+
+def tuple_of_names(names: Names | None) -> tuple[str, ...]:
+    """Return one name, several names, or None as a tuple of names."""
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
 class JointCoordinates(AbstractFormulation):
@@ -55,9 +61,7 @@ class JointCoordinates(AbstractFormulation):
     """
 
     base: str | tuple[str, ...] | None = eqx.field(static=True, default=None)
-    cut: tuple[str, ...] = eqx.field(
-        static=True, default=(), converter=lambda x: (x,) if isinstance(x, str) else tuple(x)
-    )
+    cut: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple_of_names)
 
     def equations(self, mech):
         """Return the equations in θ, with the angles at which joints hold bodies as further coordinates."""
@@ -128,7 +132,7 @@ class JointEquations(AbstractEquations):
         """Solver by elimination along the tree; with matrices if constraints must support light coordinates."""
         # Elimination along the tree cannot use the inertia that constraints give to coordinates without any.
         closed = mechanics.row_count(self.tree) > 0
-        if self.space.extra or (self.tree.light and closed):
+        if self.space.extra or (self.mech.light and closed):
             return Dense(self)
         return (ClosedTree if closed else OpenTree)(self, self.tree)
 
@@ -158,11 +162,11 @@ class JointEquations(AbstractEquations):
         if not mechanics.row_count(self.tree):
             return jnp.zeros((0, self.space.m), q.dtype)
         links, at, _ = mechanics.at_rest(self.tree, q, t)
-        return mechanics.along_joints(self.tree, links, mechanics.by_bodies(self.tree, at, t))
+        return mechanics.jacobian_by_joints(self.tree, links, mechanics.jacobian_by_bodies(self.tree, at, t))
 
     def velocity_gap(self, q, v, t):
         """Return Φ̇ of the elements outside the tree for joint velocities v, with the motion of prescribed joints."""
-        at, speeds = mechanics.bodies(self.tree, joint_space.links(self.tree.at(t), q, v), q, v)
+        at, speeds = mechanics.state_of_bodies(self.tree, joint_space.links(self.tree.at(t), q, v), q, v)
         return rate(partial(mechanics.gaps, self.tree), self.mech.layout, at, speeds, t)
 
     def _configuration(self, q, t):
@@ -170,54 +174,45 @@ class JointEquations(AbstractEquations):
         return joint_space.configuration(self.tree.at(t), q)
 
     @property
-    def supporting_rows(self):
-        """Indices of the rows with extra coordinates; of all rows if some body is light."""
+    def supporting(self):
+        """Indices of the rows with extra coordinates, or of all rows if some body is light, and the mean mass."""
         rows = [
-            np.full(e.rows, self.tree.light or bool(e.extra)) for e in mechanics.closing_elements(self.tree).values()
+            np.full(e.rows, bool(self.mech.light or e.extra)) for e in mechanics.closing_elements(self.tree).values()
         ]
-        return np.flatnonzero(np.concatenate(rows)) if rows else np.zeros(0, int)
-
-    @property
-    def definite(self):
-        """True if no body is light."""
-        return not self.tree.light
-
-    @property
-    def weight(self):
-        """Mean mass of the bodies, as in `CartesianEquations`."""
-        return CartesianEquations(self.mech).weight
+        chosen = np.flatnonzero(np.concatenate(rows)) if rows else np.zeros(0, int)
+        return chosen, mean_mass(self.mech)
 
     def scaling_rows(self, q, t):
         """Return Φ_q by the coordinates of the bodies, their extent (m,), and (m,) True for angles."""
         # Rows by the coordinates of the bodies: multiplied by R, a row may vanish, or be only rounding.
         at, layout = self._configuration(q, t), self.mech.layout
-        return mechanics.by_bodies(self.tree, at, t), layout.extent(at), layout.angular
+        return mechanics.jacobian_by_bodies(self.tree, at, t), layout.extent(at), layout.angular
 
     def with_scales(self, scales):
-        """Return these equations with given pivots."""
+        """Return these equations with `pivots` that are taken from the scales."""
         return JointEquations(self.tree, scales.pivots)
 
     def pivots(self, q, t):
         """Return the diagonal of Φ_q M⁻¹ Φ_qᵀ if nothing cancelled in Φ_q R; None without rows."""
         if self._pivots is not None or not mechanics.row_count(self.tree):
             return self._pivots
-        phi_q, vectors, layout = self.jacobian(q, t), self._vectors.astype(q.dtype), self.mech.layout
-        by_bodies = mechanics.by_bodies(self.tree, self._configuration(q, t), t)
+        phi_q, vectors, layout = self.jacobian(q, t), self._vector_membership.astype(q.dtype), self.mech.layout
+        by_bodies = mechanics.jacobian_by_bodies(self.tree, self._configuration(q, t), t)
         transformation = joint_space.transformation(self.tree.at(t), q)
         # The row if the velocities that a joint gives to a body were parallel to those by which the body changes the row.
         uncancelled = jnp.sqrt(by_bodies**2 @ vectors) @ jnp.sqrt(vectors.T @ transformation**2)
-        arm = jnp.max(jnp.abs(transformation[~layout.angular][:, self.angular]), initial=0)
-        units = Units(self.angular, jnp.where(arm > 0, arm, 1)).vector
+        arm = jnp.max(jnp.abs(transformation[~layout.angular][:, self.space.angular]), initial=0)
+        units = Units(self.space.angular, jnp.where(arm > 0, arm, 1)).vector
         whole, left = (jnp.max(jnp.abs(rows * units[None, :]), axis=1) for rows in (uncancelled, phi_q))
         # The direction of a row that vanishes is not known: any will do.
         vanishes = left <= jnp.finfo(q.dtype).eps ** 0.5 * whole
         rows = jnp.where(vanishes[:, None], whole[:, None] / units[None, :], phi_q)
         growth = jnp.where(vanishes, 1, whole / jnp.where(vanishes, 1, left))
-        return growth**2 * jnp.sum(rows * self.metric(q, t)(rows.T).T, axis=1)
+        return growth**2 * jnp.sum(rows * self.solver.metric(q, t)(rows.T).T, axis=1)
 
     @property
-    def _vectors(self) -> np.ndarray:
-        """(m, vectors), 1 if a component of v belongs to a velocity, an angular velocity, or an extra rate."""
+    def _vector_membership(self) -> np.ndarray:
+        """(m, vectors), 1 if an entry of v belongs to a vector: a velocity or angular velocity, or an extra rate."""
         layout = self.mech.layout
         owner = np.arange(layout.m)
         for name in self.mech.bodies:
@@ -238,11 +233,6 @@ class JointEquations(AbstractEquations):
         found = map_runs(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
         return jnp.any(jnp.concatenate([x.reshape(-1) for x in found]))
 
-    @property
-    def from_allowed(self):
-        """False: other velocities are projected."""
-        return False
-
     def from_bodies(self, q, v, t):
         """Return joint coordinates and velocities nearest to q and v of the bodies in the metric M."""
         # If joints of the tree are open, the coordinates that they measure are only a start.
@@ -251,7 +241,7 @@ class JointEquations(AbstractEquations):
         away = self.mech.layout.difference(at, q)
         # If the coordinates are singular, there is no nearest rate, and the start is not corrected.
         singular = self.singular(*jax.lax.stop_gradient((theta, still)), t, jnp.zeros_like(t))
-        shift = mechanics.nearest(self.tree, theta, links, at, away, t)
+        shift = mechanics.nearest_free_rate(self.tree, theta, links, at, away, t)
         theta = self.space.retract(theta, jnp.where(singular, still, shift))
         return theta, jnp.where(singular, still, mechanics.nearest_rate(self.tree, theta, v, t))
 
@@ -259,14 +249,14 @@ class JointEquations(AbstractEquations):
         """Return coordinates, velocities R v and accelerations R a + Ṙ v of the bodies for joint q, v and a."""
         links = joint_space.links(self.tree.at(t), q, v)
         rates = mechanics.drifts(self.tree, links) + joint_space.velocities(self.tree, links, a)
-        return *mechanics.bodies(self.tree, links, q, v), rates
+        return *mechanics.state_of_bodies(self.tree, links, q, v), rates
 
     def multipliers(self, q, v, t, a=None):
         """Return λ of all constraints and drivers of the mechanism, those of the tree included."""
         a = self.accelerations(q, v, t)[0] if a is None else a
         if not mechanics.row_count(self.tree):
             return self._multipliers_of_tree(q, v, a, t)
-        return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)
+        return CartesianEquations(self.mech).balance_multipliers(*self.to_bodies(q, v, a, t), t=t)
 
     def loads(self, joints, q, v, t, a, multipliers):
         """Return the loads of the named joints on their bodies j; in the tree, from the wrenches they pass on."""
@@ -276,9 +266,9 @@ class JointEquations(AbstractEquations):
             at, speeds, _ = self.to_bodies(q, v, a, t)
             return loads_of(mech, joints, at, speeds, t, self.multipliers(q, v, t, a))
         links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
-        at, speeds = mechanics.bodies(self.tree, links, q, v)
+        at, speeds = mechanics.state_of_bodies(self.tree, links, q, v)
         if closing:
-            pull = mechanics.wrenches(self.tree, links, mechanics.by_bodies(self.tree, at, t).T @ multipliers)
+            pull = mechanics.wrenches(self.tree, links, mechanics.jacobian_by_bodies(self.tree, at, t).T @ multipliers)
             loads = [load + more for load, more in zip(loads, pull, strict=True)]
         left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
         carried = unstack_runs(space.runs, carried_sums(space, links, left))

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.formulations.augmented import CartesianEquations
+from jaxmbs.formulations.augmented import mean_mass
 from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.formulations.joint.articulated import efforts, factor_and_solve, symmetric, wrench_of
 from jaxmbs.formulations.joint.forms import FREED
@@ -24,13 +24,13 @@ from jaxmbs.system.equations import applied_forces, masses, residual_of, uniform
 
 
 def at_rest(tree: JointTree, theta, t):
-    """Return links, poses and velocities of the bodies with every free joint at rest; prescribed ones keep their rates."""
+    """Return links, q (n,) and v (m,) of the bodies with every free joint at rest; prescribed ones keep their rates."""
     still = jnp.zeros(tree.space.m, theta.dtype)
     links = joint_space.links(tree.at(t), theta, still)
-    return links, *bodies(tree, links, theta, still)
+    return links, *state_of_bodies(tree, links, theta, still)
 
 
-def bodies(tree: JointTree, links: list, theta, rate):
+def state_of_bodies(tree: JointTree, links: list, theta, rate):
     """Return q (n,) and v (m,) of the bodies from their links, with the extra coordinates of θ and θ̇ = `rate`."""
     each = unstack_runs(tree.space.runs, [link.motion.pose for link in links])
     poses = dict(zip(tree.space.tree.bodies, each, strict=True))
@@ -67,7 +67,7 @@ def links_and_loads(tree: JointTree, theta, rate, t):
     both = joint_space.links(tree.at(t), theta, rate, uniform_acceleration(mech), _velocity_load)
     links, loads = [link for link, _ in both], [load for _, load in both]
     if any(force.uniform is None for force in mech.forces.values()):
-        applied = applied_forces(mech, *bodies(tree, links, theta, rate), t, uniform=False)
+        applied = applied_forces(mech, *state_of_bodies(tree, links, theta, rate), t, uniform=False)
         extra = applied[applied.shape[0] - extra.size :]
         loads = [load + force for load, force in zip(loads, wrenches(tree, links, applied), strict=True)]
     return links, loads, extra
@@ -90,7 +90,7 @@ def _momentum(edge, link, velocity):
 
 
 def net_wrenches(tree: JointTree, links: list, rates: list, loads: list | None) -> list:
-    """Return M v̇ minus the loads, if there are any, as wrenches; `rates` are v̇ by run."""
+    """Return M v̇ minus the loads as wrenches by run; `rates` are v̇ by run, loads of None are zero."""
     inertial = map_runs(tree.space.runs, _momentum, tree.edges, links, rates)
     return inertial if loads is None else [x - load for x, load in zip(inertial, loads, strict=True)]
 
@@ -115,13 +115,13 @@ def gaps(tree: JointTree, q, t, poses=None):
     return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
 
-def by_bodies(tree: JointTree, q, t):
+def jacobian_by_bodies(tree: JointTree, q, t):
     """Return Φ_q (rows, m) of the elements outside the tree, with a column for each velocity of the bodies."""
     layout = tree.layout
     return jacobian(partial(gaps, tree), layout, q, t) if row_count(tree) else jnp.zeros((0, layout.m), q.dtype)
 
 
-def along_joints(tree: JointTree, links: list, rows):
+def jacobian_by_joints(tree: JointTree, links: list, rows):
     """Return Φ_q R, with a column for each joint velocity, from `rows`, Φ_q by the velocities of the bodies."""
 
     def row(gradient):
@@ -133,20 +133,20 @@ def along_joints(tree: JointTree, links: list, rows):
 
 
 def nearest_rate(tree: JointTree, theta, v, t):
-    """Return θ̇ for which the velocities of the bodies, with prescribed ones, are nearest to v in the metric M."""
+    """Return θ̇ for which the velocities of the bodies, prescribed motion included, are nearest to v in the metric M."""
     links, q, known = at_rest(tree, theta, t)
-    return nearest(tree, theta, links, q, v - known, t)
+    return nearest_free_rate(tree, theta, links, q, v - known, t)
 
 
-def nearest(tree: JointTree, theta, links: list, q, v, t):
-    """Return the θ̇ (m,) for which R θ̇ is nearest to v in the metric M: RᵀMR θ̇ = RᵀM v."""
+def nearest_free_rate(tree: JointTree, theta, links: list, q, v, t):
+    """Return the θ̇ (m,) for which R θ̇, without velocities from prescribed joints, is nearest to v in the metric M."""
     mech, space = tree.mech, tree.space
     if not (tree.massless or space.extra):
         return factor_and_solve(tree, links, net_wrenches(tree, links, stack_by_run(tree, v), None))[1]
     # Coordinates without inertia are given some, because their velocities matter as well.
     massless = [entry for body in mech.bodies.values() for entry in body.massless]
     lacking = np.array(massless + [True] * len(space.extra))
-    mass = masses(mech, q) + jnp.diag(lacking * CartesianEquations(mech).weight)
+    mass = masses(mech, q) + jnp.diag(lacking * mean_mass(mech))
     transformation = joint_space.transformation(tree.at(t), theta)
     matrix = symmetric(transformation.T @ mass @ transformation)
     return factor_symmetric_positive(matrix).solve(transformation.T @ (mass @ v))

@@ -1,9 +1,9 @@
 """Recursions over the bodies of a tree: from the ground to the leaves, and back.
 
 A branch is a sequence of bodies, each carried by the one before it. If all its bodies have the same structure, or repeat a
-pattern of up to `MAX_TURNS` structures, the recursion is a loop, so that a chain costs as much to compile with 64 links as
-with 256. A run has the bodies at one position of the pattern. If there are too few for a loop, each body is a run of its
-own, and is written out.
+pattern of up to `MAX_PATTERN_BODIES` structures, the recursion is a loop, so that a chain costs as much to compile with
+64 links as with 256. A run has the bodies at one position of the pattern. If there are too few for a loop, each body is
+a run of its own, and is written out.
 
 Values "by run" are lists with an entry for each run: a pytree of arrays, stacked along a leading axis if it has several
 bodies.
@@ -19,10 +19,10 @@ import jax.numpy as jnp
 
 from jaxmbs.numerics.repeated import MIN_IN_LOOP
 
-# Longest pattern of different bodies that is recognised as a loop, such as link, rod, link, rod, … with 2.
-MAX_TURNS = 8
-# A pattern of bodies is a loop only if it is repeated at least this many times.
-MIN_ROUNDS = 4
+# Largest number of bodies in a repeated pattern that becomes a loop, such as 2 in link, rod, link, rod, …
+MAX_PATTERN_BODIES = 8
+# A pattern of bodies becomes a loop only if it occurs at least this many times in a row.
+MIN_PATTERN_REPEATS = 4
 
 
 class Run(NamedTuple):
@@ -86,12 +86,12 @@ def _spans(parents: Sequence[int], alike: Sequence[Any], long: int) -> Iterator[
     start = 0
     while start < len(parents):
         stop, chosen = start + 1, 1
-        for turns in range(1, MAX_TURNS + 1):
+        for turns in range(1, MAX_PATTERN_BODIES + 1):
             k = start + 1
             while k < len(parents) and parents[k] == k - 1 and (k < start + turns or alike[k] == alike[k - turns]):
                 k += 1
             k -= (k - start) % turns
-            if k > stop and k - start >= max(long, MIN_ROUNDS * turns):
+            if k > stop and k - start >= max(long, MIN_PATTERN_REPEATS * turns):
                 stop, chosen = k, turns
         yield start, stop, chosen
         start = stop

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
-from jaxmbs.formulations.joint.forms import FREED, OWN, Form, abstract_mobility, drivers_of, joint_of, mobility_of
+from jaxmbs.formulations.joint.forms import FREED, OWN, Form, drivers_of, joint_of, mobility_of
 from jaxmbs.formulations.joint.recursion import (
     Run,
     concatenate_runs,
@@ -43,7 +43,7 @@ class Joint(NamedTuple):
 
     Attributes:
         name: name of the joint, or of the floating body.
-        coordinates, velocities, angular, manifold, at_rest: see `Mobility`.
+        coordinates, velocities, angular, manifold: see `Mobility`.
     """
 
     name: str
@@ -51,7 +51,6 @@ class Joint(NamedTuple):
     velocities: tuple[str, ...]
     angular: tuple[bool, ...]
     manifold: type[Manifold]
-    at_rest: tuple[float, ...]
 
 
 class Edge(eqx.Module):
@@ -145,11 +144,6 @@ class JointSpace(PartwiseSpace):
         """Number of joint velocities, the length of θ̇."""
         return len(self.velocities)
 
-    @property
-    def rest(self) -> np.ndarray:
-        """θ (n,) without displacement in any joint."""
-        return np.array([x for joint in self.joints for x in joint.at_rest] + [0.0] * len(self.extra))
-
     @cached_property
     def _turning(self) -> tuple[tuple[slice, slice, type[Manifold]], ...]:
         """(slice of θ, slice of θ̇, manifold) of each joint whose rotation is not flat."""
@@ -196,9 +190,9 @@ def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Fo
         key = structure, form.kind, swapped, reverse, shapes
         if key not in known:
             make = partial(mobility_of, kind=form.kind, reverse=reverse, swapped=swapped, any_angle=any_angle)
-            known[key] = len(known), _joint_fields(make, element, mech.bodies[body], drivers)
-        number, fields = known[key]
-        joints.append(Joint(body if name is None else name, *fields))
+            known[key] = len(known), eqx.filter_eval_shape(make, element, mech.bodies[body], drivers)
+        number, m = known[key]
+        joints.append(Joint(name or body, m.coordinates, m.velocities, m.angular, m.manifold))
         keys.append(number)
     layout = mech.layout
     flat = layout.coordinates[layout.body_slices[layout.bodies[-1][0]].stop :]
@@ -208,12 +202,6 @@ def space_of(mech: Mechanism, tree: Tree, *, any_angle: bool, forms: Sequence[Fo
 def at_any_angle(mech: Mechanism, space: JointSpace) -> JointSpace:
     """Return the space with further coordinates that distinguish turns, senses and signs of the bodies."""
     return space_of(mech, space.tree, any_angle=True, forms=space.forms)
-
-
-def _joint_fields(make: Callable, *parts) -> tuple:
-    """Return the fields of a `Joint` except its name."""
-    m = abstract_mobility(make, *parts)
-    return m.coordinates, m.velocities, m.angular, m.manifold, m.at_rest
 
 
 class JointTree(eqx.Module):
@@ -233,11 +221,6 @@ class JointTree(eqx.Module):
     def layout(self) -> Layout:
         """Layout of the mechanism."""
         return self.mech.layout
-
-    @property
-    def light(self) -> bool:
-        """True if some body has no inertia, or little of it; see `Mechanism.light`."""
-        return bool(self.mech.light)
 
     @property
     def massless(self) -> bool:

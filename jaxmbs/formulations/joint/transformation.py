@@ -17,7 +17,7 @@ from jaxmbs.formulations.joint.space import JointSpace
 from jaxmbs.formulations.natural.coordinates import NaturalCoordinates
 from jaxmbs.formulations.natural.natural import Natural
 from jaxmbs.formulations.natural.parts import JOINTS_ONLY, ChosenBasics
-from jaxmbs.formulations.view import check_entries
+from jaxmbs.formulations.view import as_configuration, check_entries
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.topology import Names
@@ -69,7 +69,7 @@ def velocity_transformation(
     """
     space = spaces.joint_space(mech, base=base, cut=cut)
     program = ProgramWithFallback.of(_transformation, space, _rows_of(coordinates))
-    return program(mech, _as_array(mech, theta), _near(mech, near), jnp.asarray(t, mech.dtype))
+    return program(mech, _as_array(mech, theta), as_configuration(mech, near), jnp.asarray(t, mech.dtype))
 
 
 def velocity_transformation_rate(
@@ -109,7 +109,7 @@ def velocity_transformation_rate(
     space = spaces.joint_space(mech, base=base, cut=cut)
     program = ProgramWithFallback.of(_transformation_rate, space, _rows_of(coordinates))
     theta, theta_dot = _as_array(mech, theta), _as_array(mech, theta_dot)
-    return program(mech, theta, theta_dot, _near(mech, near), jnp.asarray(t, mech.dtype))
+    return program(mech, theta, theta_dot, as_configuration(mech, near), jnp.asarray(t, mech.dtype))
 
 
 def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta, near, t):
@@ -121,7 +121,7 @@ def _transformation(space: JointSpace, chosen: ChosenBasics | None, mech, theta,
     if chosen is None:
         return matrix
     natural, q = NaturalCoordinates(mech, chosen), spaces.configuration(tree, theta)
-    return jax.vmap(lambda v: natural.rates(q, v), in_axes=1, out_axes=1)(matrix)
+    return jax.vmap(lambda v: natural.rates_of_bodies(q, v), in_axes=1, out_axes=1)(matrix)
 
 
 def _transformation_rate(space: JointSpace, chosen: ChosenBasics | None, mech, theta, theta_dot, near, t):
@@ -136,11 +136,6 @@ def _as_array(mech: Mechanism, value) -> Array:
     """Return an array of the mechanism's floating-point type, or of a wider one that it has."""
     value = jnp.asarray(value)
     return value.astype(jnp.result_type(mech.dtype, value))
-
-
-def _near(mech: Mechanism, near):
-    """Return `near` as a configuration vector; None unchanged."""
-    return None if near is None else mech.coordinates(near)
 
 
 def _rows_of(coordinates: str | Natural) -> ChosenBasics | None:

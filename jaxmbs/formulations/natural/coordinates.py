@@ -116,7 +116,7 @@ class NaturalCoordinates(Space):
 
     @cached_property
     def conditions(self) -> list[Condition]:
-        """Groups of rows of Ψ, in their order."""
+        """Rows of Ψ in their order, as one `Condition` for each vector, body, constraint or driver."""
         light, dimension, found = self.mech.light, self.dimension, []
         heavy = [body for name, body in self.bodies.items() if not self.mech.bodies[name].massless[0]]
         carried = {name for body in heavy for name in body.carried}
@@ -126,30 +126,30 @@ class NaturalCoordinates(Space):
             if e.vector:
                 supporting = may_be_singular or e.name not in carried or bool(light & set(e.places))
                 unit = lambda placement, e=e: (placement.values[e.name] @ placement.values[e.name] - 1)[None]
-                found.append(Condition(e.name, 1, unit, supporting, angular=True))
+                found.append(Condition(1, unit, supporting, angular=True))
         for name, body in self.bodies.items():
             gram = dimension if dimension == 3 else int(body.by_points)
             if gram:
                 rows = lambda placement, name=name: jnp.stack(placement.frames[name].gram)
                 supporting = may_be_singular or name in light
-                found.append(Condition(name, gram, rows, supporting, angular=not body.by_points))
+                found.append(Condition(gram, rows, supporting, angular=not body.by_points))
         for name, body in self.bodies.items():
             others = body.points[2:] if body.by_points else body.points[1:]
             candidates = body.points[1:] if body.by_points else others
             if others:
                 supporting = name in light or any(point not in carried for point in candidates)
                 rows = lambda placement, name=name: jnp.concatenate(placement.frames[name].further)
-                found.append(Condition(name, dimension * len(others), rows, supporting))
+                found.append(Condition(dimension * len(others), rows, supporting))
             for vector in body.further:
                 rows = lambda placement, name=name, vector=vector: self._deviation(placement, name, vector)
                 supporting = name in light or vector not in carried
-                found.append(Condition(name, dimension - 1, rows, supporting, angular=True))
+                found.append(Condition(dimension - 1, rows, supporting, angular=True))
         for name, element in {**self.mech.constraints, **self.mech.drivers}.items():
             kept = self._remaining.get(name, tuple(range(element.rows)))
             if kept:
                 supporting = bool(element.extra) or bool({element.i, element.j} & light)
                 rows = partial(self._remaining_rows, name=name, element=element, kept=kept)
-                found.append(Condition(name, len(kept), rows, supporting))
+                found.append(Condition(len(kept), rows, supporting))
         return found
 
     def _deviation(self, placement: Placement, body: str, vector: str):
@@ -170,7 +170,7 @@ class NaturalCoordinates(Space):
         return found
 
     def _values(self, x) -> dict[str, Array]:
-        """Return all points and vectors in the ground frame, by name."""
+        """Return all basic points and unit vectors (d,) in the ground frame, by name, from x."""
         fixed = {name: e.places[GROUND] for name, e in self.elements.items() if e.start is None}
         values = {name: jnp.asarray(place).astype(x.dtype) for name, place in fixed.items()}
         return values | {e.name: x[where] for e, where in self.elements.moving}
@@ -203,7 +203,7 @@ class NaturalCoordinates(Space):
         return self._bodies(self.frames(big_x[: self.m], attitudes), attitudes, big_x)[: self.mech.layout.n]
 
     def with_attitudes(self, x, near=None) -> Array:
-        """Return X = (x, attitudes), with attitudes nearest to those of the configuration `near` of the bodies."""
+        """Return X = (x, attitudes), attitudes nearest to those of a configuration `near`, else in the first turn."""
         layout = self.mech.layout
         given = {} if near is None else {b: near[layout.body_slices[b]][-self._attitude_size(b) :] for b in self.bodies}
         frames = self.frames(x, given)
@@ -217,8 +217,8 @@ class NaturalCoordinates(Space):
         kind = self.bodies[body].kind
         return len(kind.coordinates) - kind.dimension
 
-    def at(self, q) -> Float[Array, " m"]:
-        """Return x of a configuration q of the bodies."""
+    def of_bodies(self, q) -> Float[Array, " m"]:
+        """Return x for a configuration q (n,) of the bodies."""
         poses = self.mech.poses(q)
 
         def place(e: Basic):
@@ -229,7 +229,7 @@ class NaturalCoordinates(Space):
         parts = [place(e) for e, _ in self.elements.moving]
         return jnp.concatenate([*parts, q[self.mech.layout.n - self._extra :]])
 
-    def rates(self, q, v) -> Float[Array, " m"]:
+    def rates_of_bodies(self, q, v) -> Float[Array, " m"]:
         """Return ẋ for velocities v of the bodies in the configuration q; linear in v."""
         poses, layout = self.mech.poses(q), self.mech.layout
 
@@ -246,9 +246,9 @@ class NaturalCoordinates(Space):
     @_traced_once
     def velocities(self, big_x, u) -> Float[Array, " k"]:
         """Return v of the bodies, conjugate to their forces, at ẋ = u; linear in u."""
-        return jnp.concatenate([*self._twists(self.bodies, big_x, u).values(), u[self.elements.size :]])
+        return jnp.concatenate([*self._velocities_of(self.bodies, big_x, u).values(), u[self.elements.size :]])
 
-    def _twists(self, bodies: Iterable[str], big_x, u) -> dict[str, Array]:
+    def _velocities_of(self, bodies: Iterable[str], big_x, u) -> dict[str, Array]:
         """Return v of the named bodies, by name, at ẋ = u."""
         attitudes = self._attitudes(big_x)
 
@@ -286,7 +286,7 @@ class NaturalCoordinates(Space):
                 continue
             moved = jnp.einsum("ab,dbn->dan", moments[name].astype(c.dtype), c)
             total = total + jnp.einsum("dam,dan->mn", c, moved)
-        by_rates = jax.jacfwd(lambda u: self._twists(self.rotors, big_x, u))(jnp.zeros(self.m, big_x.dtype))
+        by_rates = jax.jacfwd(lambda u: self._velocities_of(self.rotors, big_x, u))(jnp.zeros(self.m, big_x.dtype))
         for name, b in by_rates.items():
             total = total + b.T @ self._own_mass(name, big_x) @ b
         return total
@@ -324,7 +324,7 @@ class NaturalCoordinates(Space):
         q = self.bodies_at(big_x)
         load, mech, slices = applied_forces(self.mech, q, v, t), self.mech, self.mech.layout.velocity_slices
         if self.rotors:
-            twists = lambda big_x: self._twists(self.rotors, big_x, u)
+            twists = lambda big_x: self._velocities_of(self.rotors, big_x, u)
             own, drift = jax.jvp(twists, (big_x,), (self.rate(big_x, u),))
             for name in self.rotors:
                 turning = mech.bodies[name].velocity_force(mech.layout.pose(name, q), own[name])

@@ -58,7 +58,7 @@ class PlaneFrames:
 
     @staticmethod
     def spin(a, a_dot):
-        """Return φ̇ = a⊥ᵀȧ / aᵀa, (1,)."""
+        """Return the angular velocity φ̇ = a⊥ᵀȧ / aᵀa, (1,), from A and Ȧ with the first columns a and ȧ."""
         return (perpendicular(a[:, 0]) @ a_dot[:, 0] / (a[:, 0] @ a[:, 0]))[None]
 
     @staticmethod
@@ -140,5 +140,5 @@ def across(geometry, v) -> list[Array]:
     return geometry.across(v)
 
 
-# Construction of body frames, by the dimension of the mechanism.
+# Classes with the formulas for the frames of bodies, by the dimension of the mechanism, 2 or 3.
 GEOMETRY = {2: PlaneFrames, 3: SpaceFrames}

@@ -74,6 +74,7 @@ class Natural(AbstractFormulation):
     own_vectors: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple)
     points: tuple[FixedVector, ...] = eqx.field(static=True, default=(), converter=_fixed_vectors, kw_only=True)
     vectors: tuple[FixedVector, ...] = eqx.field(static=True, default=(), converter=_fixed_vectors, kw_only=True)
+    takes_any_velocity: ClassVar[bool] = False
 
     @property
     def chosen(self) -> ChosenBasics:
@@ -105,11 +106,11 @@ class NaturalUnknowns(AbstractUnknowns):
 
     def coordinates(self, mech, q, t):
         """Return x of a configuration q of the bodies."""
-        return NaturalCoordinates(mech, self.chosen).at(q)
+        return NaturalCoordinates(mech, self.chosen).of_bodies(q)
 
     def velocities(self, mech, q, v, t):
         """Return ẋ of velocities v of the bodies."""
-        return NaturalCoordinates(mech, self.chosen).rates(q, v)
+        return NaturalCoordinates(mech, self.chosen).rates_of_bodies(q, v)
 
     def configuration(self, mech, x, t, near):
         """Return q of the bodies for x, with attitudes nearest to those of `near`."""
@@ -147,36 +148,22 @@ class NaturalEquations(AbstractDenseEquations):
         return self.space.residual(q, t)
 
     @property
-    def definite(self):
-        """True if no body is light."""
-        return not self.mech.light
-
-    @property
-    def supporting_rows(self):
-        """Indices of the rows of Ψ whose `Condition` supports M."""
-        chosen = [np.full(c.rows, c.supporting) for c in self.space.conditions]
-        return np.flatnonzero(np.concatenate(chosen)) if chosen else np.zeros(0, int)
-
-    @property
-    def weight(self):
-        """(1, rows), weights of the supporting rows: the mean mass for lengths, the mean inertia for directions."""
+    def supporting(self):
+        """Indices of the rows of Ψ whose `Condition` supports M; weights: mean mass for lengths, else mean inertia."""
         space = self.space
+        chosen = [np.full(c.rows, c.supporting) for c in space.conditions]
+        places = np.flatnonzero(np.concatenate(chosen)) if chosen else np.zeros(0, int)
         moments = list(space.moments.values())
         mass = sum(w[0, 0] for w in moments) / len(moments)
         inertia = sum(jnp.trace(w[1:, 1:]) for w in moments) / len(moments)
         inertia, mass = jnp.where(inertia > 0, inertia, mass), jnp.where(mass > 0, mass, inertia)
         rows = [inertia if c.angular else mass for c in space.conditions if c.supporting for _ in range(c.rows)]
-        return jnp.stack(rows)[None] if rows else mass
-
-    @property
-    def from_allowed(self):
-        """True: `from_bodies` takes only velocities that the joints allow."""
-        return True
+        return places, jnp.stack(rows) if rows else mass
 
     def from_bodies(self, q, v, t):
         """Return x with attitudes, and ẋ, of a state of the bodies."""
         space = self.space
-        return space.with_attitudes(space.at(q), q), space.rates(q, v)
+        return space.with_attitudes(space.of_bodies(q), q), space.rates_of_bodies(q, v)
 
     def to_bodies(self, q, v, a, t):
         """Return q, v and v̇ of the bodies for x with attitudes, ẋ = v and ẍ = a."""
@@ -192,4 +179,4 @@ class NaturalEquations(AbstractDenseEquations):
     def multipliers(self, q, v, t, a=None):
         """Return λ of Φ, not of Ψ, from the accelerations of the bodies."""
         a = self.accelerations(q, v, t)[0] if a is None else a
-        return CartesianEquations(self.mech).multipliers_of(*self.to_bodies(q, v, a, t), t=t)
+        return CartesianEquations(self.mech).balance_multipliers(*self.to_bodies(q, v, a, t), t=t)

@@ -136,17 +136,15 @@ class Placement(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """Some rows of Ψ.
+    """The rows of Ψ that belong to one vector, body, constraint or driver.
 
     Attributes:
-        name: name of the vector, body, constraint or driver that they belong to.
         rows: number of rows.
-        residual: function that computes them.
+        residual: function of a `Placement` that returns them, (rows,).
         supporting: True if M could leave coordinates without inertia unless these rows are added.
         angular: True if they compare directions, not lengths.
     """
 
-    name: str
     rows: int
     residual: Callable[[Placement], Array]
     supporting: bool
