@@ -318,7 +318,6 @@ class DrivenDistance(MeasuredConstraint):
 
     def prescribed(self, t):
         """Return C², the prescribed squared distance; −C², which no configuration satisfies, if C is negative."""
-        # C |C|: −C² if C is negative, so that no configuration satisfies it.
         distance = self.motion(t)
         return distance * jnp.abs(distance)
 

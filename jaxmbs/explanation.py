@@ -70,20 +70,15 @@ class Explanation(NamedTuple):
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name} {count}" for name, count in self.operations.items())
-        return "\n".join(
-            [
-                f"path: {self.path}",
-                f"scalar operations: {counts or 'none counted'}",
-                f"coordinates {self.coordinates}, constraints {self.constraints}, rank {self.rank}, "
-                f"degrees of freedom {self.dof}",
-                *(f"would have to pull: {', '.join(map(repr, names))}" for names in [self.pulling] if names),
-                *(
-                    f"outside of the part of an outline: {', '.join(map(repr, names))}"
-                    for names in [self.outside]
-                    if names
-                ),
-            ]
-        )
+        lines = [
+            f"path: {self.path}",
+            f"scalar operations: {counts or 'none counted'}",
+            f"coordinates {self.coordinates}, constraints {self.constraints}, rank {self.rank}, "
+            f"degrees of freedom {self.dof}",
+        ]
+        contacts = {"would have to pull": self.pulling, "outside of the part of an outline": self.outside}
+        lines += [f"{fault}: {', '.join(map(repr, names))}" for fault, names in contacts.items() if names]
+        return "\n".join(lines)
 
 
 def explain(

@@ -154,25 +154,20 @@ class Mobility(eqx.Module):
     def of_either_sign(self) -> Mobility:
         """Return the mobility with a sign as a coordinate if all of its rotation is prescribed; see `AbstractTurning`."""
         angles = () if self.turning is None else self.turning.coordinates
-        prescribed = all(self._free_slides + k in self.known for k in range(len(angles)))
+        prescribed = all(self.free_slides + k in self.known for k in range(len(angles)))
         if self.turning is None or not angles or not prescribed:
             return self
         return dataclasses.replace(self, turning=self.turning.of_either_sign())
 
     @property
-    def _free_slides(self) -> int:
-        """Number of slides with a coordinate of their own."""
+    def free_slides(self) -> int:
+        """Number of slides with a coordinate of their own: the index of the first angle among all coordinates (s, ρ)."""
         return 0 if self.slides is None or self.lead is not None else self.slides.shape[1]
 
     @property
     def lone_slide(self) -> bool:
         """True if the only velocity is that of a slide, and no coordinate is prescribed."""
-        return self._free_slides == 1 and len(self._velocities) == 1 and not self.known
-
-    @property
-    def first_angle(self) -> int:
-        """Index of the first entry of ρ among all coordinates (s, ρ)."""
-        return self._free_slides
+        return self.free_slides == 1 and len(self._velocities) == 1 and not self.known
 
     @property
     def known(self) -> tuple[int, ...]:
@@ -186,12 +181,12 @@ class Mobility(eqx.Module):
     @property
     def _velocities(self) -> tuple[str, ...]:
         """Names of all velocities, slides first, including those of prescribed coordinates."""
-        return SLIDES[self._free_slides] + (() if self.turning is None else self.turning.velocities)
+        return SLIDES[self.free_slides] + (() if self.turning is None else self.turning.velocities)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
         """Names of the coordinates θ that are not prescribed, slides first."""
-        return self._unknown(SLIDES[self._free_slides] + (() if self.turning is None else self.turning.coordinates))
+        return self._unknown(SLIDES[self.free_slides] + (() if self.turning is None else self.turning.coordinates))
 
     @property
     def velocities(self) -> tuple[str, ...]:
@@ -201,7 +196,7 @@ class Mobility(eqx.Module):
     @property
     def angular(self) -> tuple[bool, ...]:
         """True for each velocity, of those not prescribed, that is the rate of an angle."""
-        return self._unknown(tuple(k >= self._free_slides for k in range(len(self._velocities))))
+        return self._unknown(tuple(k >= self.free_slides for k in range(len(self._velocities))))
 
     @property
     def manifold(self) -> type[Manifold]:
@@ -211,7 +206,7 @@ class Mobility(eqx.Module):
     @property
     def at_rest(self) -> tuple[float, ...]:
         """The coordinates θ, without the prescribed ones, at zero displacement and rotation."""
-        return self._unknown((0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest))
+        return self._unknown((0.0,) * self.free_slides + (() if self.turning is None else self.turning.at_rest))
 
     def given(self, t: Float[Array, ""]) -> PrescribedCoordinates | None:
         """Return values, rates and second rates of the prescribed coordinates at the time t; None if there are none."""
@@ -233,7 +228,7 @@ class Mobility(eqx.Module):
         """Return True if the rotation is singular at θ, or nearly, for steps h; see `AbstractTurning.singular`."""
         if given is not None:
             theta, rate = self._whole(theta, given.x), self._whole(rate, given.v)
-        turns = slice(self._free_slides, None)
+        turns = slice(self.free_slides, None)
         return None if self.turning is None else self.turning.singular(theta[turns], rate[turns], h)
 
     def _inner(self, pose, theta, reverse: bool):
@@ -241,7 +236,7 @@ class Mobility(eqx.Module):
 
         `pose` is that of body i, or in `reverse` that of body j.
         """
-        rotation = None if self.turning is None else self.turning.rotation(theta[self._free_slides :])
+        rotation = None if self.turning is None else self.turning.rotation(theta[self.free_slides :])
         if reverse:
             inner = pose.moved(pose.direction(self.point_j)).unturned(self.neutral).unturned(rotation)
         else:
@@ -254,7 +249,7 @@ class Mobility(eqx.Module):
     def _advance(self, theta):
         """Return the displacements (k,) along the slides at coordinates theta; for a screw `lead` times its angle."""
         # In a screw the angle comes first; a sign that may follow it is not used.
-        return theta[: self._free_slides] if self.lead is None else self.lead * theta[:1]
+        return theta[: self.free_slides] if self.lead is None else self.lead * theta[:1]
 
     def place(self, pose, theta, given: PrescribedCoordinates | None = None, *, reverse: bool = False):
         """Return the pose of body j on body i with this pose; in `reverse` that of body i on body j."""
@@ -274,7 +269,7 @@ class Mobility(eqx.Module):
             return theta
         rest = np.array([k for k in range(theta.shape[0]) if k not in self.known], int)
         if self.turning is not None and given is not None:
-            s, rho = jnp.split(self._whole(theta[rest], given.x), [self._free_slides])
+            s, rho = jnp.split(self._whole(theta[rest], given.x), [self.free_slides])
             theta = jnp.concatenate([s, self.turning.with_sign_of(rho, rotation)])
         return theta[rest]
 
@@ -298,7 +293,7 @@ class Mobility(eqx.Module):
         theta, _ = self._measure(i, j, twice=False)
         slides = len(self.slide_names)
         s = theta[:slides] if self.lead is None else self.lead * theta[:slides]
-        return jnp.concatenate([s, theta[self._free_slides :][: len(self.angle_names)]])
+        return jnp.concatenate([s, theta[self.free_slides :][: len(self.angle_names)]])
 
     def _measure(self, i, j, twice: bool):
         """Return all coordinates of the poses i and j, prescribed ones too, and the rotation, None if there is none."""
@@ -372,7 +367,7 @@ class Mobility(eqx.Module):
 
     def _relative_axes(self, inner, theta, dtype):
         """Return velocities (d, m) and angular velocities (s, m) relative to body i by unit rates, in the ground frame."""
-        d, s, free = inner.dimension, inner.spins, self._free_slides
+        d, s, free = inner.dimension, inner.spins, self.free_slides
         slide = jnp.zeros((d, 0), dtype) if self.slides is None else inner.directions(self.slides)
         turn = jnp.zeros((s, 0), dtype)
         if self.turning is not None:
@@ -388,7 +383,7 @@ class Mobility(eqx.Module):
         """Return Ḣ w, the part of the relative angular acceleration without ẇ, in the ground frame."""
         if self.turning is None:
             return jnp.zeros(inner.spins, rate.dtype)
-        free = self._free_slides
+        free = self.free_slides
         return inner.spin_directions(self.turning.drift(theta[free:], rate[free:])[:, None])[:, 0]
 
 

@@ -211,11 +211,12 @@ def measure_joint(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) ->
         """Return the slides and angles, and their rates, at coordinates x and velocities v of the two bodies."""
         return jax.jvp(value, (x_i, x_j), (kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j)))
 
-    state = tuple(pair for both in zip(i[:2], j[:2], strict=True) for pair in both)
-    if len(i) == 2:
+    (x_i, v_i, *a_i), (x_j, v_j, *a_j) = i, j
+    state = x_i, x_j, v_i, v_j
+    if not a_i:
         return list(value_and_rate(*state))
-    rates = (*(kind.manifold.rate(x, v) for x, v in ((i[0], i[1]), (j[0], j[1]))), i[2], j[2])
-    (values, rate), (_, second) = jax.jvp(value_and_rate, state, rates)
+    state_rates = kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j), *a_i, *a_j
+    (values, rate), (_, second) = jax.jvp(value_and_rate, state, state_rates)
     return [values, rate, second]
 
 

@@ -421,6 +421,12 @@ def with_fields(kind: type, module: Any, **fields: Any) -> Any:
     return same
 
 
+def where_rows(mask: np.ndarray, yes, no):
+    """Return a tree of NumPy arrays with the rows of `yes` where the mask (rows,) is True, else those of `no`."""
+    pick = lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+    return jax.tree.map(pick, yes, no)
+
+
 def where_tree(condition, yes, no):
     """Return the leaves of `yes` where the scalar condition holds, else those of `no`, as `jnp.where`."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs.numerics.linear_algebra import Factored, factor
-from jaxmbs.numerics.roots import given_tangents, with_respect_to
+from jaxmbs.numerics.roots import with_respect_to
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs import ProgramWithFallback
 
@@ -73,40 +73,29 @@ def _motion_jvp(f, space, primals, tangents):
     regular, t, constants, *state = primals
     _, t_dot, constants_dot, *_ = tangents
     out = _motion(f, space, regular, t, constants, *state)
-    given = given_tangents((t_dot, constants_dot))
+    given, put, take = with_respect_to((t_dot, constants_dot))
     if not given:
         return out, tuple(jnp.zeros_like(x) for x in state)
-    put, take = with_respect_to((t_dot, constants_dot))
 
     def tangent(q, v, a, t, constants, regular, *given):
         """Return the tangents of q, v and a from the rates of the differentiated numbers."""
         matrix = jacobian(lambda q, t: f(q, t, *constants), space, q, t)
         factors = factor(matrix, regular, determined=True)
-
-        def moved(active):
-            """Return f as a function of (q, t), and t, for changed values of the differentiated numbers."""
-            t_moved, constants_moved = put((t, constants), active)
-            return (lambda q, t: f(q, t, *constants_moved)), t_moved
-
-        def position(active):
-            """Return f at the fixed q as a function of the differentiated numbers."""
-            f, t = moved(active)
-            return f(q, t)
-
-        def velocity(active, q):
-            """Return ḟ at the fixed v as a function of the differentiated numbers and q."""
-            f, t = moved(active)
-            return rate(f, space, q, v, t)
-
-        def acceleration(active, q, v):
-            """Return f̈ at the fixed a as a function of the differentiated numbers, q and v."""
-            f, t = moved(active)
-            return second_rate(f, space, q, v, a, t)
-
         active = take((t, constants))
-        q_dot = space.rate(q, -factors.solve(jax.jvp(position, (active,), (given,))[1]))
-        v_dot = -factors.solve(jax.jvp(velocity, (active, q), (given, q_dot))[1])
-        a_dot = -factors.solve(jax.jvp(acceleration, (active, q, v), (given, q_dot, v_dot))[1])
+
+        def implicit_tangent(function, arguments, rates):
+            """Return −f_q⁻¹ d(function(f, *arguments, t)), by the differentiated numbers and by the arguments."""
+
+            def value(active, *arguments):
+                """Return the value of `function` for changed values of the differentiated numbers."""
+                t_moved, constants_moved = put((t, constants), active)
+                return function(lambda q, t: f(q, t, *constants_moved), *arguments, t_moved)
+
+            return -factors.solve(jax.jvp(value, (active, *arguments), (given, *rates))[1])
+
+        q_dot = space.rate(q, implicit_tangent(lambda f, t: f(q, t), (), ()))
+        v_dot = implicit_tangent(lambda f, q, t: rate(f, space, q, v, t), (q,), (q_dot,))
+        a_dot = implicit_tangent(lambda f, q, v, t: second_rate(f, space, q, v, a, t), (q, v), (q_dot, v_dot))
         return q_dot, v_dot, a_dot
 
     return out, ProgramWithFallback(tangent)(*out, t, constants, regular, *given)

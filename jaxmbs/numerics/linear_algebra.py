@@ -137,11 +137,6 @@ def diagonal(entries: Float[Array, " n"]) -> Callable:
     return lambda x: entries.reshape(-1, *[1] * (x.ndim - 1)) * x
 
 
-def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
-    """Return the function rhs ↦ A⁻¹ rhs for a symmetric positive definite matrix A."""
-    return factor_symmetric_positive(matrix).solve
-
-
 class Support(NamedTuple):
     """Rows of J that make M regular: with M + Jᵀρ J and Q + Jᵀρ γ for M and Q the solution is the same.
 

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive
-from jaxmbs.numerics.roots import given_tangents, with_respect_to
+from jaxmbs.numerics.roots import with_respect_to
 from jaxmbs.numerics.scaling import Units, norm
 from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
@@ -100,13 +100,10 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
     """
     units, unit = root.units, root.units.vector
     shift = space.difference(guess, root.q) / unit
-    rows = units.rows(_jacobian(f, space, guess, unit, shift) / unit[None, :])
-    scaled = lambda y: f(space.retract(guess, unit * y)) / rows
+    value_of = lambda y: f(space.retract(guess, unit * y))
+    rows = units.rows(jax.jacfwd(value_of)(shift) / unit[None, :])
+    scaled = lambda y: value_of(y) / rows
     small = float(jnp.finfo(guess.dtype).eps) ** CONVERGED_POWER
-
-    def is_unfinished(now: _Progress):
-        """Return True if steps are left and the iteration has not converged."""
-        return (now.steps < MAX_STEPS) & ~now.done
 
     def step(now: _Progress) -> _Progress:
         """Take one damped Newton step, or reject it and increase the damping."""
@@ -131,7 +128,7 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
 
     zero = jnp.zeros((), guess.dtype)
     now = _Progress(shift, zero, jnp.zeros((), int), root.exact)
-    now = jax.lax.while_loop(is_unfinished, step, now)
+    now = jax.lax.while_loop(lambda now: (now.steps < MAX_STEPS) & ~now.done, step, now)
     q = jnp.where(root.exact, guess, space.retract(guess, unit * now.y))
     # If a rotation exceeds half a turn, the same configuration has a shorter displacement, and y is not the nearest.
     shortest = norm(space.difference(guess, q) / unit - now.y) <= small
@@ -161,10 +158,9 @@ def _nearest(f, space, tolerance, regular, given, q):
 def _nearest_jvp(f, space, tolerance, primals, tangents):
     """Return the root and its tangent, by implicit differentiation of the conditions of the minimum."""
     regular, given, q = primals
-    put, take = with_respect_to(tangents[1])
+    rates, put, take = with_respect_to(tangents[1])
     # The result, not the argument, so that its derivative is used if the tangent is differentiated again.
     q = _nearest(f, space, tolerance, regular, given, q)
-    rates = given_tangents(tangents[1])
     if not rates:
         return q, jnp.zeros_like(q)
 
@@ -199,11 +195,6 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
         return jnp.where(regular, rate, 0)
 
     return q, ProgramWithFallback(tangent)(q, given, regular, *rates)
-
-
-def _jacobian(f, space, guess, unit, y):
-    """Return the Jacobian of y ↦ f(guess ⊕ (unit · y)), unit (m,) being the unit of each component of y."""
-    return jax.jacfwd(lambda y: f(space.retract(guess, unit * y)))(y)
 
 
 def _linearised(scaled: Callable, y, tolerance: float, damping) -> _Linearised:

@@ -152,8 +152,7 @@ def _implicit_jvp(f, inverse, refinements, primals, tangents):
     """Return x and its tangent −f_x⁻¹ f_g ġ, refined because `inverse` may not be exact."""
     given, factors, x = primals
     x = _implicit(f, inverse, refinements, given, factors, x)
-    put, take = with_respect_to(tangents[0])
-    rates = tuple(given_tangents(tangents[0]))
+    rates, put, take = with_respect_to(tangents[0])
     if not rates:
         return x, jnp.zeros_like(x)
     by_given = jax.jvp(lambda active: f(put(given, active), x), (take(given),), (rates,))[1]
@@ -169,31 +168,25 @@ def _is_zero(tangent) -> bool:
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 
-def given_tangents(tangents) -> list:
-    """Return the tangents that are not known to vanish."""
-    return [x for x in jax.tree.leaves(tangents, is_leaf=_is_zero) if not _is_zero(x)]
-
-
 def with_respect_to(tangents):
-    """Return two functions, `put` and `take`, for the values of a pytree that have tangents.
+    """Return the tangents of a pytree that are not symbolic zeros, and functions for the values that have them.
 
     Args:
         tangents: pytree of tangents, symbolic zeros among them.
 
     Returns:
-        (values, selected) ↦ values with the selected ones replaced; values ↦ selected ones.
+        (rates, put, take): a tuple of the other tangents; (values, selected) ↦ values, where `selected` replaces those
+        that have tangents; values ↦ those that have tangents, in a tuple.
     """
     leaves, tree = jax.tree.flatten(tangents, is_leaf=_is_zero)
     active = [not _is_zero(x) for x in leaves]
 
     def put(values, selected):
-        """Return the values with `selected` in the places of those that have tangents."""
         selected = list(selected)
         old = jax.tree.leaves(values)
         return jax.tree.unflatten(tree, [selected.pop(0) if on else x for on, x in zip(active, old, strict=True)])
 
     def take(values):
-        """Return the values that have tangents, in a tuple."""
         return tuple(x for on, x in zip(active, jax.tree.leaves(values), strict=True) if on)
 
-    return put, take
+    return tuple(x for x in leaves if not _is_zero(x)), put, take

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.arrays import where_tree
-from jaxmbs.numerics.linear_algebra import symmetric_solver
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, norm, unit_of_length
 from jaxmbs.numerics.space import Space
 
@@ -264,7 +264,7 @@ class _Finder:
         # The shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
         shift = (1 / weight + search.damping + self.least_shift) * metric
         gradient = matrix.T @ search.value + metric * search.x / weight
-        solve = symmetric_solver(matrix.T @ matrix + jnp.diag(shift))
+        solve = factor_symmetric_positive(matrix.T @ matrix + jnp.diag(shift)).solve
         change = -solve(gradient)
         # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
         bend = jax.jvp(lambda x: jax.jvp(self.f, (x,), (change,))[1], (search.x,), (change,))[1]

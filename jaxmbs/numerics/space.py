@@ -52,32 +52,26 @@ class Flat(Manifold):
 
     @staticmethod
     def rate(q, v):
-        """Return q̇ = v."""
         return v
 
     @staticmethod
     def retract(q, d):
-        """Return q + d."""
         return q + d
 
     @staticmethod
     def difference(q, other):
-        """Return other − q."""
         return other - q
 
     @staticmethod
     def chart_rate(d, v):
-        """Return ḋ = v."""
         return v
 
     @staticmethod
     def extent(q):
-        """Return q itself."""
         return q
 
     @staticmethod
     def normalised(q):
-        """Return q unchanged, since its numbers obey no conditions."""
         return q
 
 
@@ -86,32 +80,26 @@ class Constants(Manifold):
 
     @staticmethod
     def rate(q, v):
-        """Return q̇ = 0."""
         return 0 * q
 
     @staticmethod
     def retract(q, d):
-        """Return q unchanged; d is empty."""
         return q
 
     @staticmethod
     def difference(q, other):
-        """Return the empty displacement."""
         return q[:0]
 
     @staticmethod
     def chart_rate(d, v):
-        """Return the empty v."""
         return v
 
     @staticmethod
     def extent(q):
-        """Return an empty vector, as v has no components."""
         return q[:0]
 
     @staticmethod
     def normalised(q):
-        """Return q unchanged."""
         return q
 
 
@@ -142,25 +130,19 @@ class PartwiseSpace(Space):
         """
 
     def rate(self, q, v):
-        """Return q̇ = N(q) v."""
         return self._by_part("rate", (q, False), (v, True))
 
     def retract(self, q, d):
-        """Return q ⊕ d, part by part."""
         return self._by_part("retract", (q, False), (d, True))
 
     def difference(self, q, other):
-        """Return the shortest d with q ⊕ d = other, part by part."""
         return self._by_part("difference", (q, False), (other, False))
 
     def chart_rate(self, d, v):
-        """Return ḋ if q ⊕ d moves with the velocity v, part by part."""
         return self._by_part("chart_rate", (d, True), (v, True))
 
     def extent(self, q):
-        """Return the coordinate that each component of v changes, 0 for rotations, part by part."""
         return self._by_part("extent", (q, False))
 
     def normalised(self, q):
-        """Return q with conditions on its numbers restored, part by part."""
         return self._by_part("normalised", (q, False))

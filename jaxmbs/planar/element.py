@@ -41,7 +41,7 @@ def angle_guide(mobility: Mobility, swapped: bool, motion: AbstractMotion, offse
     neutral = 0.0 if mobility.neutral is None else mobility.neutral
     dtype = mobility.point_i.dtype
     sense = jnp.asarray(-1.0 if swapped else 1.0, dtype)
-    return mobility.first_angle, Shifted(motion, sense, jnp.asarray(sense * offset - neutral, dtype))
+    return mobility.free_slides, Shifted(motion, sense, jnp.asarray(sense * offset - neutral, dtype))
 
 
 class AbsoluteConstraint(PlanarConstraint):

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from jaxmbs.numerics.arrays import where_rows
+
 # A step is accepted if it lowers the value by at least this fraction of the linear prediction (Armijo's condition).
 # Nocedal & Wright, (3.6a).
 SUFFICIENT_DECREASE = 1e-4
@@ -102,9 +104,7 @@ def _line_search(
             break
         trial = evaluate(np.where(done[:, None], after.u, current.u + length[:, None] * direction))
         falls = ~done & (trial.value <= finite + SUFFICIENT_DECREASE * length * slope + rounding)
-        after = EvaluatedStarts(
-            *(np.where(falls.reshape(-1, *[1] * (x.ndim - 1)), x, y) for x, y in zip(trial, after, strict=True))
-        )
+        after = where_rows(falls, trial, after)
         done, length = done | falls, length / 2
     return after, done & moving
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxmbs.numerics.arrays import where_rows
+
 # Marquardt's damping before the first step of `gauss_newton`, relative to the squared norms of the Jacobian's columns.
 START_DAMPING = 1e-3
 # Lower limit on Marquardt's damping in `gauss_newton`.
@@ -91,8 +93,7 @@ def gauss_newton(
         better = ~done & (trial.cost < current.cost)
         cost_before = np.where(np.isfinite(current.cost) & (current.cost > 0), current.cost, 1)
         decrease = np.where(better, 1 - np.where(better, trial.cost, 0) / cost_before, 0)
-        current = _pick(better, trial, current)
-        u = np.where(better[:, None], trial_u, u)
+        u, current = where_rows(better, (trial_u, trial), (u, current))
         damping = np.where(better, damping * DAMPING_DECREASE, damping * DAMPING_INCREASE)
         damping = np.clip(damping, MIN_DAMPING, MAX_DAMPING)
         failed_steps = np.where(better, 0, failed_steps + 1)
@@ -100,13 +101,6 @@ def gauss_newton(
         converged |= ~done & (no_progress | (current.cost == 0))
         done |= converged
     return u, current, converged
-
-
-def _pick(better: np.ndarray, new: Residuals, old: Residuals) -> Residuals:
-    """Return the new residuals of the starts that are better, the old ones of the others."""
-    values = np.where(better[:, None], new.values, old.values)
-    jacobian = np.where(better[:, None, None], new.jacobian, old.jacobian)
-    return Residuals(values, jacobian, np.where(better, new.finite, old.finite))
 
 
 def _damped_step(values: np.ndarray, jacobian: np.ndarray, damping: float) -> np.ndarray:

@@ -13,6 +13,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float
 
+from jaxmbs.numerics.arrays import where_rows
 from jaxmbs.programs import gather, shard_over_devices
 from jaxmbs.search import bfgs
 from jaxmbs.search.bfgs import EvaluatedStarts
@@ -130,10 +131,8 @@ def minimise(
         (2.5, 0.0043)
     """
     variables = Variables.from_design(design, lower, upper)
-    options, (adam_steps, bfgs_steps) = (
-        SearchOptions.from_arguments(starts, seed, keep, progress, resume),
-        _two_counts("steps", steps),
-    )
+    options = SearchOptions.from_arguments(starts, seed, keep, progress, resume)
+    adam_steps, bfgs_steps = _two_counts("steps", steps)
     batch = _BatchedObjective(_with_checks(objective), variables, samples)
     first = batch(np.asarray(variables.starts(options.rng, options.starts)))
     if not np.any(np.isfinite(first.value)):
@@ -152,8 +151,7 @@ def minimise(
     mark = " ".join(f"{x:.5g}" for x in (first.value[0], *first.gradient[0]))
     numbers = options.starts, options.seed, options.keep, adam_steps, bfgs_steps
     task = (variables.start, variables.lower, variables.upper, *numbers, mark)
-    least_value = lambda carry: carry.best_value.min()
-    carry = run_phases(phases, carry, options, least_error=least_value, task=task)
+    carry = run_phases(phases, carry, options, least_error=lambda carry: carry.best_value.min(), task=task)
     return rank_candidates(_candidates(batch, variables, carry), options.keep, max_checked=options.starts)
 
 
@@ -207,23 +205,17 @@ class _Adam:
 
     def step(self, carry: DescentCarry) -> DescentCarry:
         """Take one step of Adam from each start."""
-        current = carry.current
-        u, memory = self.propose(current.u, current.gradient, carry.memory)
+        u, memory = self.propose(carry.current.u, carry.current.gradient, carry.memory)
         trial = self.batch(np.asarray(u))
-        finite = np.isfinite(trial.value)[:, None]
-        accepted = EvaluatedStarts(
-            np.where(finite, trial.u, current.u),
-            np.where(finite[:, 0], trial.value, current.value),
-            np.where(finite, trial.gradient, current.gradient),
-        )
+        accepted = where_rows(np.isfinite(trial.value), trial, carry.current)
         return _update(carry, accepted, np.asarray(memory))
 
 
 def _update(carry: DescentCarry, current: EvaluatedStarts, memory) -> DescentCarry:
     """Return the carry with new current points and memory; best points are replaced where the value has fallen."""
     better = current.value < carry.best_value
-    best_u = np.where(better[:, None], current.u, carry.best_u)
-    return DescentCarry(current, best_u, np.where(better, current.value, carry.best_value), memory)
+    best_u, best_value = where_rows(better, (current.u, current.value), (carry.best_u, carry.best_value))
+    return DescentCarry(current, best_u, best_value, memory)
 
 
 def _repeat(step: Callable[[DescentCarry], DescentCarry]) -> Callable[[DescentCarry, int], DescentCarry]:

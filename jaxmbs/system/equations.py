@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND
+from jaxmbs.element import GROUND, errors_of
 from jaxmbs.forces import AbstractForce, State
 from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
@@ -108,29 +109,6 @@ def residual_of(mech: Mechanism, name: str, element, q, t, poses=None) -> Float[
     pose = (lambda body: mech.layout.pose(body, q)) if poses is None else poses.get
     extra = q[mech.layout.extra_slices[name]] if element.extra else ()
     return element.residual(pose(element.i), pose(element.j), t, *extra)
-
-
-def _phi(mech):
-    """Return Φ as a function of q and t."""
-    return lambda q, t: residuals(mech, q, t)
-
-
-def _zero_velocity(mech, q):
-    """Return zeros (m,) for v or v̇."""
-    return jnp.zeros(mech.layout.m, q.dtype)
-
-
-# The equations as programs, by the names of the public functions; `explain` counts their operations.
-PROGRAMS: dict[str, ProgramWithFallback] = {
-    "constraints": ProgramWithFallback(residuals),
-    "constraint_jacobian": ProgramWithFallback(lambda mech, q, t: jacobian(_phi(mech), mech.layout, q, t)),
-    "velocity_rhs": ProgramWithFallback(
-        lambda mech, q, t: -rate(_phi(mech), mech.layout, q, _zero_velocity(mech, q), t)
-    ),
-    "acceleration_rhs": ProgramWithFallback(
-        lambda mech, q, v, t: -second_rate(_phi(mech), mech.layout, q, v, _zero_velocity(mech, q), t)
-    ),
-}
 
 
 def _as_arrays(mech: Mechanism, q, t):
@@ -240,20 +218,19 @@ def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[A
 
 
 def map_forces(function: Callable[[AbstractForce], Any], forces: Mapping[str, AbstractForce]) -> dict[str, Any]:
-    """Return the values of a function of each force, by name.
+    """Return the values of a function of each force, by name; its `ValueError` gets the name of the force.
 
     Raises:
-        ValueError: the function raised it; the name of the force is added.
         ProgramError: a user's function asks for the number of a traced value.
     """
     found = {}
     for name, force in forces.items():
+        label = f"force {name!r} ({type(force).__name__})"
         try:
-            found[name] = function(force)
-        except ValueError as error:
-            raise ValueError(f"force {name!r} ({type(force).__name__}): {error}") from None
+            with errors_of(label):
+                found[name] = function(force)
         except NOT_TRACEABLE as error:
-            raise ProgramError(f"force {name!r} ({type(force).__name__}): its function {IN_JAX}") from error
+            raise ProgramError(f"{label}: its function {IN_JAX}") from error
     return found
 
 
@@ -274,7 +251,23 @@ def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:
     return total
 
 
-PROGRAMS |= {
+def _zero_velocity(mech, q):
+    """Return zeros (m,) for v or v̇."""
+    return jnp.zeros(mech.layout.m, q.dtype)
+
+
+# The equations as programs, by the names of the public functions; `explain` counts their operations.
+PROGRAMS: dict[str, ProgramWithFallback] = {
+    "constraints": ProgramWithFallback(residuals),
+    "constraint_jacobian": ProgramWithFallback(
+        lambda mech, q, t: jacobian(partial(residuals, mech), mech.layout, q, t)
+    ),
+    "velocity_rhs": ProgramWithFallback(
+        lambda mech, q, t: -rate(partial(residuals, mech), mech.layout, q, _zero_velocity(mech, q), t)
+    ),
+    "acceleration_rhs": ProgramWithFallback(
+        lambda mech, q, v, t: -second_rate(partial(residuals, mech), mech.layout, q, v, _zero_velocity(mech, q), t)
+    ),
     "mass_matrix": ProgramWithFallback(lambda mech, q, t: masses(mech, q)),
     "generalized_force": ProgramWithFallback(applied_forces),
 }

@@ -82,14 +82,16 @@ class Layout(PartwiseSpace):
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
         """Names of the entries of q: those of bodies, such as "crank.x", then extra ones, such as "cam.alpha_i"."""
-        of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.coordinates]
-        extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
-        return tuple(of_bodies + extra)
+        return self._names("coordinates")
 
     @cached_property
     def velocities(self) -> tuple[str, ...]:
         """Names of the entries of v, such as "crank.phi" or "rod.wx", in the order of q."""
-        of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.velocities]
+        return self._names("velocities")
+
+    def _names(self, of_body: str) -> tuple[str, ...]:
+        """Return the names of all "coordinates" or "velocities": those of the bodies, then the extra ones."""
+        of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in getattr(kind, of_body)]
         extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
         return tuple(of_bodies + extra)
 

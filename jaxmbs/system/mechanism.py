@@ -13,10 +13,10 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, errors_of, unknown
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import check_precision, default_float, is_concrete, with_fields
-from jaxmbs.system.layout import Layout, unknown
+from jaxmbs.system.layout import Layout
 from jaxmbs.system.light import light_bodies
 from jaxmbs.system.summary import elements
 
@@ -90,12 +90,8 @@ class Mechanism(eqx.Module):
     _light: tuple[str, ...] = eqx.field(static=True, default=())
 
     def __init__(self, bodies: Named, constraints: Named = (), drivers: Named = (), forces: Named = ()):
-        groups = {
-            "body": _pairs("body", bodies),
-            "constraint": _pairs("constraint", constraints),
-            "driver": _pairs("driver", drivers),
-            "force": _pairs("force", forces),
-        }
+        given = {"body": bodies, "constraint": constraints, "driver": drivers, "force": forces}
+        groups = {kind: _pairs(kind, named) for kind, named in given.items()}
         _check_names(groups)
         _check_elements(groups)
         self._bodies, self._constraints, self._drivers, self._forces = (
@@ -327,7 +323,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
     dimension = getattr(groups["body"][0][1], "dimension", 0)
     known = [GROUND, *(name for name, _ in groups["body"])]
 
-    def check(kind, name, element):
+    def check(kind, element):
         """Raise `ValueError` with the reason if an element of this kind cannot be used in the mechanism."""
         if kind == "force":
             if not isinstance(element, AbstractForce):
@@ -353,7 +349,5 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
 
     for kind, pairs in groups.items():
         for name, element in pairs:
-            try:
-                check(kind, name, element)
-            except ValueError as error:
-                raise ValueError(f"{kind} {name!r} ({type(element).__name__}): {error}") from None
+            with errors_of(f"{kind} {name!r} ({type(element).__name__})"):
+                check(kind, element)

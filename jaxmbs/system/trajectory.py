@@ -176,7 +176,7 @@ class Trajectory(eqx.Module):
 
     def point(self, body: str, s=None) -> Float[Array, "*T d"]:
         """Return the positions (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
-        return self._at_each_time(lambda q, v, a: self._position(body, s, q))
+        return self._at_each_time(lambda q, v, a: self.layout.point(body, s, q))
 
     def point_velocity(self, body: str, s=None) -> Float[Array, "*T d"]:
         """Return the velocities (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
@@ -207,13 +207,9 @@ class Trajectory(eqx.Module):
         """Return the second derivative of a `coordinate`, or the rate of another velocity, (T,)."""
         return self.a[..., self.layout.velocity_index(coordinate)]
 
-    def _position(self, body, s, q):
-        """Return the point s of a body in the ground frame, in a configuration q."""
-        return self.layout.point(body, s, q)
-
     def _velocity(self, body, s, q, v):
         """Return the velocity of the point s of a body in the ground frame."""
-        return jax.jvp(partial(self._position, body, s), (q,), (self.layout.rate(q, v),))[1]
+        return jax.jvp(partial(self.layout.point, body, s), (q,), (self.layout.rate(q, v),))[1]
 
     def _at_each_time(self, function):
         """Return the values (T, d) of a function of (q, v, a) along the motion."""
