@@ -63,7 +63,7 @@ class BodyMotion(NamedTuple):
         return jnp.zeros_like(self.pose.r) if s is None else jnp.asarray(s, self.v.dtype)
 
 
-class Coordinates(NamedTuple):
+class JointCoordinateNames(NamedTuple):
     """Names of the slides and angles of a joint.
 
     Attributes:
@@ -136,7 +136,7 @@ class JointMotion(eqx.Module):
         [3.       1.732051]
     """
 
-    of: Coordinates = eqx.field(static=True)
+    of: JointCoordinateNames = eqx.field(static=True)
     values: Float[Array, "*batch k"]
     rates: Float[Array, "*batch k"]
     accelerations: Float[Array, "*batch k"] | None = None
@@ -179,7 +179,7 @@ class JointMotion(eqx.Module):
         return self.accelerations
 
 
-def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen: str | None) -> Coordinates:
+def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen: str | None) -> JointCoordinateNames:
     """Return the names of the slides and angles of a joint.
 
     Raises:
@@ -196,7 +196,7 @@ def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen
     slides, angles = mobility.slide_names, mobility.angle_names
     if chosen is not None and chosen not in slides + angles:
         raise ValueError(f"{label}: {unknown('angle or slide', chosen, slides + angles)}")
-    return Coordinates(label, slides, angles, chosen, mobility.wraps)
+    return JointCoordinateNames(label, slides, angles, chosen, mobility.wraps)
 
 
 def measure_joint(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) -> list[Float[Array, " k"]]:

@@ -145,7 +145,7 @@ def _search(held: tuple[int, ...], tolerance: float, mech: Mechanism, guess, t):
     guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
     given = constraint_functions(mech, guess_or_zero, t, held)
     phi = lambda q: given.constant_phi(q, t)
-    root = find_root(phi, mech.layout, guess_or_zero, given.mech.size(guess_or_zero), tolerance=tolerance)
+    root = find_root(phi, mech.layout, guess_or_zero, given.mech.size(guess_or_zero), tolerance)
     nearest = nearest_root(phi, mech.layout, guess_or_zero, root, tolerance)
     q = jnp.where(root.found, nearest.q, root.q)
     residual = jnp.max(jnp.abs(phi(q)), initial=0)

@@ -67,7 +67,15 @@ def _curvatures(mech, q, t, v):
 
 
 class _ScaledConstraints:
-    """Φ at one configuration with first and second derivatives, in scaled rows and coordinates, and the SVD of Φ_q."""
+    """Φ at one configuration with first and second derivatives, in scaled rows and coordinates, and the SVD of Φ_q.
+
+    Attributes:
+        mech, q, t: the mechanism, configuration and time.
+        unit: (m,), units of the velocities, by which columns of Φ_q are multiplied.
+        rows: (rows,), units of the rows of Φ, by which they are divided.
+        value, by_time: (rows,), Φ and Φ_t in these units.
+        left, singular_values, right: Φ_q in these units is leftᵀ · diag(singular_values) · right.
+    """
 
     def __init__(self, mech: Mechanism, q, t):
         self.mech, self.q, self.t = mech, jnp.asarray(q), jnp.asarray(t, q.dtype)

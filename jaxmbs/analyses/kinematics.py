@@ -171,7 +171,7 @@ def motion_without_derivatives(mech: Mechanism, times, guess, branch=None, *, li
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
     length = given.mech.size(guess)
     units, tolerance = Units(mech.layout.angular, length), limits.tolerance
-    find = lambda t, near: find_root(lambda q: phi(q, t), mech.layout, near, length, tolerance=tolerance)
+    find = lambda t, near: find_root(lambda q: phi(q, t), mech.layout, near, length, tolerance)
     start = _regular_start(phi, find, mech.layout, times, guess, branch, usable)
     options = {"start_time": start.t, "branch": branch, **limits._asdict()}
     path = follow_root(phi, mech.layout, times, start.q, start.found, units, **options)
@@ -192,6 +192,7 @@ class _StartProgress(NamedTuple):
 def _regular_start(phi, find, space, times, guess, branch, usable) -> _StartProgress:
     """Return a root at times[0], or a little later if Φ_q is singular at times[0]; the motion is followed back from there.
 
+    `find`: (t, guess) ↦ `Root` of phi(q, t); `usable`: False if no search can succeed, because numbers are not finite.
     In a singular position the search finds only half of the digits of q, and velocities are not unique. A little later
     the branches lie apart. The second search begins at the first assembly, moved along `branch` if it is given.
     """

@@ -138,7 +138,7 @@ def find_singularities(
 
 
 def _crossings(mech, motion, grid, status, reached) -> list:
-    """Return (t, q, rate) for the sign changes and touching zeros of the determinant between the times reached."""
+    """Return (t, q, rate) for the zeros of det Φ_q, with or without a sign change, in the first `reached` grid times."""
     values = _measures_along(mech, motion.q[:reached], grid[:reached])
     regular = [k for k in range(reached) if status[k] == Status.CONVERGED]
     found = []
@@ -248,7 +248,7 @@ def _locate_crossing(mech, motion, grid, a, b):
 
 
 def _singular_point(mech, motion, grid, a, b, t, h):
-    """Return (t, q, rate) of a zero at t, with q interpolated from the times t − h and t + h."""
+    """Return (t, q, rate) of a zero at t, with q interpolated from t − h and t + h, followed from grid times a and b."""
     before = _configuration_at(mech, motion, grid, a, t - h)
     after = _configuration_at(mech, motion, grid, b, t + h)
     q = np.asarray(mech.layout.retract(before, mech.layout.difference(before, after) / 2))

@@ -26,12 +26,12 @@ def default_float() -> np.dtype:
 
 
 # Floating-point types allowed for the numbers of mechanisms; half precision is not enough to close loops.
-SUPPORTED = (np.dtype("float32"), np.dtype("float64"))
+SUPPORTED_TYPES = (np.dtype("float32"), np.dtype("float64"))
 
 
 def check_precision(dtype) -> None:
-    """Raise `ValueError` for a floating-point type that is not supported."""
-    if dtype is not None and dtype not in SUPPORTED and jnp.issubdtype(dtype, np.floating):
+    """Raise `ValueError` for a floating-point type other than `SUPPORTED_TYPES`; None and other types pass."""
+    if dtype is not None and dtype not in SUPPORTED_TYPES and jnp.issubdtype(dtype, np.floating):
         raise ValueError(f"numbers of a mechanism are float32 or float64, got {dtype}; write x.astype(jnp.float32)")
 
 
@@ -72,7 +72,7 @@ class Sparse(eqx.Module):
     places: tuple[int, ...] = eqx.field(static=True)
 
     def dense(self):
-        """Return the array; the object itself in a tree that holds something else in place of numbers."""
+        """Return the full array (…, *shape); this object if `values` is no array, as in a tree that holds axes or names."""
         values, size = self.values, math.prod(self.shape)
         if not isinstance(values, (np.ndarray, jax.Array)):
             return self
@@ -93,7 +93,7 @@ class Sparse(eqx.Module):
         return full.reshape(shape) if len(self.shape) > 1 else full
 
     def entries(self) -> tuple:
-        """Return the array as nested tuples with plain zeros, of which `with_known_zeros` makes the same."""
+        """Return the array as nested tuples with plain zeros; `with_known_zeros` makes them this object again."""
         known = dict(zip(self.places, self.values, strict=True))
         full: tuple = tuple(known.get(k, 0) for k in range(math.prod(self.shape)))
         for size in reversed(self.shape[1:]):
@@ -102,7 +102,7 @@ class Sparse(eqx.Module):
 
 
 def with_known_zeros(x):
-    """Return `as_real`; tuples and lists that hold plain numbers 0 become a `Sparse`, because such zeros are structure."""
+    """Return `as_real(x)`; but tuples and lists that hold plain numbers 0 as a `Sparse`: such zeros are structure."""
     found = _flat(x)
     if found is None:
         return as_real(x)
@@ -131,7 +131,7 @@ def _flat(x) -> tuple[list, tuple[int, ...]] | None:
 
 
 def as_given(element, name: str):
-    """Return a field of an element that `real` declares, with its known zeros, to be passed on as an argument."""
+    """Return a field declared with `real`, by its name, as an argument for another element: known zeros are plain 0."""
     value = vars(element)[name]
     return value.entries() if isinstance(value, Sparse) else value
 
@@ -145,10 +145,10 @@ class Structured(eqx.Module):
 
 
 def instance_of(kind: type, name: str, given, default):
-    """Return an argument that must be an object of a kind; `default` if it is None.
+    """Return `given`, an argument called `name` that must be an object of the class `kind`; `default` if it is None.
 
     Raises:
-        ValueError: it is a class, a name or anything else, with what to write instead.
+        ValueError: it is a class, a name or anything else; the message says what to write instead.
     """
     if given is None or isinstance(given, kind):
         return default if given is None else given
@@ -170,8 +170,8 @@ def _kinds_of(kind: type) -> list[type]:
 
 # Errors that JAX raises when Python, NumPy or the module `math` needs the number of a traced value.
 NOT_TRACEABLE = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
-# Text of the error message for `NOT_TRACEABLE`, after the name of the user's function: what is wrong and what to write.
-IN_JAX = (
+# Second part of the message for `NOT_TRACEABLE`, after the name of the user's function: the mistake, and its correction.
+NOT_TRACEABLE_REASON = (
     "calls NumPy or the module math, or branches with `if`, on a value that is traced: write it in jax.numpy, jnp.sin for "
     "np.sin, jnp.where for if"
 )
@@ -192,7 +192,7 @@ def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
         else:
             shape = jax.eval_shape(lambda *args: _call(f, *args), *given).shape
     except NOT_TRACEABLE as error:
-        raise ValueError(f"{name} {IN_JAX}") from error
+        raise ValueError(f"{name} {NOT_TRACEABLE_REASON}") from error
     if shape != ():
         raise ValueError(f"{name} must give a number, got shape {shape}")
 
@@ -264,6 +264,12 @@ class Closure(eqx.Module):
     JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are static. So functions that are
     made again with other numbers, as in a function that builds a mechanism, count as the same, and their numbers are
     differentiated and batched like all others; functions of NumPy can be used on NumPy arrays.
+
+    Attributes:
+        code: the function's code.
+        scope: the global names that it uses, a dict.
+        held: values of its default arguments, then of the variables that it closes over, each as by `closure_leaf`.
+        defaults: number of default arguments.
     """
 
     code: types.CodeType = eqx.field(static=True)
@@ -280,10 +286,7 @@ class Closure(eqx.Module):
         return function(*args, **kwargs)
 
     def __reduce__(self):
-        """Return the parts for `pickle`, which writes functions of modules by name, but no lambdas nor inner functions.
-
-        cloudpickle writes all of them.
-        """
+        """Return the parts for `pickle`, which writes functions of modules by name; cloudpickle writes all functions."""
         scope = self.scope.value
         function: Any = sys.modules.get(scope.get("__name__"))
         for name in self.code.co_qualname.split("."):
@@ -300,7 +303,7 @@ def _closure_of(function: types.FunctionType, held: tuple, defaults: int) -> Clo
 
 
 class Applied(eqx.Module):
-    """The result of `functools.partial` as a pytree, like a `Closure`."""
+    """The result of `functools.partial` as a pytree: its function by `as_pytree`, its arguments by `closure_leaf`."""
 
     f: Callable
     args: tuple
@@ -347,22 +350,18 @@ def closure_leaf(value, within: tuple[int, ...] = ()):
     inner = _closure(value, within)
     if inner is not None:
         return inner
-    leaves = jax.tree.leaves(value, is_leaf=_is_module)
+    is_module = lambda x: isinstance(x, eqx.Module)
+    leaves = jax.tree.leaves(value, is_leaf=is_module)
     known = lambda x: _is_constant(x) or all(map(_is_number, jax.tree.leaves(x)))
     if not leaves or not all(map(known, leaves)):
         return Same(value)
-    return jax.tree.map(lambda x: Same(x) if _is_constant(x) else x, value, is_leaf=_is_module)
+    return jax.tree.map(lambda x: Same(x) if _is_constant(x) else x, value, is_leaf=is_module)
 
 
 def closure_value(value):
     """Return the value that `closure_leaf` turned into a pytree, the inverse of that function."""
-    is_leaf = lambda x: isinstance(x, Same) or _is_module(x)
-    return jax.tree.map(lambda x: x.value if isinstance(x, Same) else x, value, is_leaf=is_leaf)
-
-
-def _is_module(x) -> bool:
-    """Return True for an equinox module."""
-    return isinstance(x, eqx.Module)
+    plain = lambda x: x.value if isinstance(x, Same) else x
+    return jax.tree.map(plain, value, is_leaf=lambda x: isinstance(x, (Same, eqx.Module)))
 
 
 def _is_constant(x) -> bool:
@@ -378,8 +377,8 @@ def _is_number(x) -> bool:
 def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs: Any) -> Any:
     """Return a field of an element: real numbers of `shape`, in which None stands for any length.
 
-    `check_fields` checks them. An `optional` one may be absent. Plain zeros in tuples and lists are structure, see
-    `Sparse`; the class is `Structured`.
+    `check_fields` checks them. An `optional` one may be None. Plain zeros in tuples and lists are structure, see `Sparse`;
+    the class of the element must be `Structured`.
     """
     converter = with_known_zeros if shape else as_real
     return eqx.field(converter=converter, metadata={"shape": shape, "optional": optional}, **kwargs)
@@ -433,7 +432,7 @@ def where_tree(condition, yes, no):
 
 
 def finite(tree):
-    """Replace numbers that are not finite by 1, and return the tree and True if there were none of those."""
+    """Return a tree with 1 in place of numbers that are not finite, and True if all of them were finite."""
     params, static = eqx.partition(tree, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(params)
     held = [_finite_or_one(x) for x in leaves]

@@ -32,6 +32,9 @@ class Factored(eqx.Module):
         sign: the sign of the determinant, −1, 0 or 1 (1 if the matrix is not square).
         rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum.
         kept: 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
+        _factors: the factors from `factorise`, or the pseudo-inverse (n, m).
+        _kind: "general", "symmetric", "semidefinite" or "pseudo".
+        _limit: the argument `limit` of `factorise`; for "pseudo" False if solutions are to be zero.
     """
 
     matrix: Float[Array, "rows n"]

@@ -222,7 +222,10 @@ def follow_root(
 
 
 class _Stepper:
-    """The trial steps of `follow_root`: prediction, correction, acceptance test and step size."""
+    """The trial steps of `follow_root`, whose arguments it takes: prediction, correction, acceptance test and step size.
+
+    In its methods `interval` is the time between the two output times on both sides of the step, positive.
+    """
 
     def __init__(self, f: Callable, space: Space, units: Units, dtype, tolerance: float, corrections: int):
         eps = float(jnp.finfo(dtype).eps)
@@ -235,7 +238,7 @@ class _Stepper:
         self.last_correction = eps**LAST_CORRECTION_POWER
 
     def newton(self, q, t):
-        """Return q after Newton steps, Haug (3.6.7), until one is so small that the next would change nothing."""
+        """Return q after Newton steps at the time t, Haug (3.6.7), until one is so small that the next changes nothing."""
         size = self.units.size
 
         def is_unfinished(carry):
@@ -253,7 +256,7 @@ class _Stepper:
         return jax.lax.while_loop(is_unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
 
     def correct(self, q, t, carried_v, carried_a) -> _CorrectedPoint:
-        """Return a predicted position after Newton steps, with velocity and acceleration.
+        """Return the predicted position q at the time t after Newton steps, with its velocity and acceleration.
 
         If f_q is singular, these are the extrapolated `carried_v` and `carried_a`.
         """
@@ -337,7 +340,7 @@ class _Stepper:
         return march._replace(state=state, branched=march.branched | leaves)
 
     def advance(self, march: _MarchCarry, target, interval, budget: int) -> _MarchCarry:
-        """Return the march after one trial step towards the next time."""
+        """Return the march after one trial step towards the output time `target`; `budget` limits the number of steps."""
         state, largest_step = march.state, march.largest_step
         final, target = target, jnp.where(march.fresh, state.t, target)
         remaining = target - state.t

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive
 from jaxmbs.numerics.roots import with_respect_to
-from jaxmbs.numerics.scaling import Units, norm
+from jaxmbs.numerics.scaling import Units, max_norm
 from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs import ProgramWithFallback, convert_closure
@@ -71,7 +71,7 @@ class _Progress(NamedTuple):
 
 
 class _Linearised(NamedTuple):
-    """F, J, μ, the component of y along the constraints, H, and the factors of JᵀJ + δ H, at a point."""
+    """F, J, μ, the part y + Jᵀμ of y along the constraints, H, the factors of JᵀJ + δ H, and δ, at a point."""
 
     value: Float[Array, " rows"]
     matrix: Float[Array, "rows m"]
@@ -96,7 +96,8 @@ class _Linearised(NamedTuple):
 def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Root, tolerance: float) -> Nearest:
     """Return the root nearest to `guess`, moved along f = 0 from another one. If the guess is a root, it is returned.
 
-    Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. Nothing here is differentiated.
+    Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. `tolerance` is the largest gap that `root` may
+    have, in units of the mechanism. Nothing here is differentiated.
     """
     units, unit = root.units, root.units.vector
     shift = space.difference(guess, root.q) / unit
@@ -109,8 +110,8 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
         """Take one damped Newton step, or reject it and increase the damping."""
         at = _linearised(scaled, now.y, tolerance, now.damping)
         change = at.solve(at.free, at.value)
-        size = norm(change)
-        change = change / jnp.maximum(1, size / (MAX_STEP * jnp.maximum(1, norm(now.y))))
+        size = max_norm(change)
+        change = change / jnp.maximum(1, size / (MAX_STEP * jnp.maximum(1, max_norm(now.y))))
         trial = now.y + change
         merit = lambda y, value: 0.5 * y @ y + at.multipliers @ value + GAP_WEIGHT * value @ value
         before, after = merit(now.y, at.value), merit(trial, scaled(trial))
@@ -131,7 +132,7 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
     now = jax.lax.while_loop(lambda now: (now.steps < MAX_STEPS) & ~now.done, step, now)
     q = jnp.where(root.exact, guess, space.retract(guess, unit * now.y))
     # If a rotation exceeds half a turn, the same configuration has a shorter displacement, and y is not the nearest.
-    shortest = norm(space.difference(guess, q) / unit - now.y) <= small
+    shortest = max_norm(space.difference(guess, q) / unit - now.y) <= small
     return Nearest(q, now.done & shortest)
 
 
@@ -141,8 +142,8 @@ def differentiable_nearest_root(
     """Return `q`, the root of f(q, t) nearest to `guess`, as a differentiable function of everything it depends on.
 
     That is the guess, t, and everything that `f` and `length` close over; `length` is a function of the guess that returns
-    the unit of displacements that are lengths. The derivatives are those of the conditions of the minimum, for every order
-    and both modes of differentiation. If `regular` is False they are zero.
+    the unit of displacements that are lengths; `tolerance` is that of `nearest_root`. The derivatives are those of the
+    conditions of the minimum, for every order and both modes of differentiation. If `regular` is False they are zero.
     """
     both, constants = convert_closure(lambda q, t: (f(q, t), length(q)), guess, t)
     return _nearest(both, space, tolerance, jnp.asarray(regular), (guess, t, constants), jax.lax.stop_gradient(q))

@@ -27,25 +27,24 @@ ALL_DIGITS = 0.75
 MIN_SHORTENING = 0.1
 
 
-def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
+def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int):
     """Take steps x ← x − solve(f(x)), with one approximate inverse for all.
 
     The result is differentiated implicitly, dx = −f_x⁻¹ df, by everything that `f` closes over: with `solve` for f_x⁻¹, and
-    refinements that make up for the difference, each by as much as a step of the iteration itself. `solve` counts as
+    as many refinements as iterations, because each makes up for the difference as much as a step does. `solve` counts as
     constant.
 
     Args:
         f: function of x (m,).
         solve: approximate inverse of f_x.
         x: start.
-        iterations: number of steps.
-        refinements: number of solutions for a derivative.
+        iterations: number of steps, and of solutions for a derivative.
 
     Returns:
         (x, last correction, f before it).
     """
     x, change, value = newton_steps(f, solve, x, iterations)
-    return root_near(f, solve, x, refinements), change, value
+    return root_near(f, solve, x, iterations), change, value
 
 
 def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int):

@@ -47,7 +47,7 @@ class EvaluatedStarts(NamedTuple):
 
 
 def initial_memory(u: Float[np.ndarray, "starts n"]) -> Float[np.ndarray, "starts k"]:
-    """Return the memory before the first step: for each start H = I and the flag `FRESH`."""
+    """Return the memory (starts, n² + 1) before the first step: for each start H = I and the flag `FRESH`."""
     count, n = u.shape
     return _pack_memory(np.broadcast_to(np.eye(n, dtype=u.dtype), (count, n, n)), np.full(count, FRESH))
 

@@ -146,7 +146,7 @@ def _save_carry(path: Path, task_hash: str, done: tuple[int, int], carry: Any) -
 
 
 def _load_carry(path: Path, task_hash: str, structure) -> tuple[int, int, Any]:
-    """Return the number of the phase, its steps done, and the carry, from a file saved for the task with this hash."""
+    """Return the number of the phase, its steps done, and the carry with this tree structure, from the file of a task."""
     try:
         with np.load(path, allow_pickle=False) as file:
             head = json.loads(str(file["head"]))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, errors_of
 from jaxmbs.forces import AbstractForce, State
-from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
+from jaxmbs.numerics.arrays import NOT_TRACEABLE, NOT_TRACEABLE_REASON
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.repeated import total
 from jaxmbs.programs import ProgramError, ProgramWithFallback
@@ -105,7 +105,10 @@ def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
 
 
 def residual_of(mech: Mechanism, name: str, element, q, t, poses=None) -> Float[Array, " rows"]:
-    """Return the rows of Φ of the element `name`, computed with `element`, which may be a changed copy of it."""
+    """Return the rows of Φ of the element `name`, computed with `element`, which may be a changed copy of it.
+
+    `poses` are those of the bodies by name, if they are known already.
+    """
     pose = (lambda body: mech.layout.pose(body, q)) if poses is None else poses.get
     extra = q[mech.layout.extra_slices[name]] if element.extra else ()
     return element.residual(pose(element.i), pose(element.j), t, *extra)
@@ -230,7 +233,7 @@ def map_forces(function: Callable[[AbstractForce], Any], forces: Mapping[str, Ab
             with errors_of(label):
                 found[name] = function(force)
         except NOT_TRACEABLE as error:
-            raise ProgramError(f"{label}: its function {IN_JAX}") from error
+            raise ProgramError(f"{label}: its function {NOT_TRACEABLE_REASON}") from error
     return found
 
 

@@ -56,7 +56,7 @@ def _holding(bodies: Iterable[str], elements: list) -> dict[str, int]:
 
 
 def _arm(com, point) -> float:
-    """Return the distance of a joint's point from the centre of mass `com`; 0 if one of them is not known."""
+    """Return the distance of a joint's `point` from the centre of mass `com`, both in the body; 0 if one is not known."""
     point = known(point)
     if com is None or point is None or point.ndim != 1:
         return 0.0
