@@ -70,7 +70,7 @@ class JointCoordinateNames(NamedTuple):
         joint: name and type of the joint, for messages.
         slides: names of the slides.
         angles: names of the angles.
-        chosen: one of these names, or None.
+        chosen: the one of these names that is meant where the joint has several; None if none was given.
         wraps: True if the angles do not count turns.
     """
 

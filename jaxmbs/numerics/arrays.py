@@ -161,11 +161,7 @@ def instance_of(kind: type, name: str, given, default):
 
 def _kinds_of(kind: type) -> list[type]:
     """Return a class and all its subclasses, direct and indirect."""
-    found = [kind]
-    subclasses: list[type] = type.__subclasses__(kind)
-    for below in subclasses:
-        found += _kinds_of(below)
-    return found
+    return [kind, *(found for below in type.__subclasses__(kind) for found in _kinds_of(below))]
 
 
 # Errors that JAX raises when Python, NumPy or the module `math` needs the number of a traced value.

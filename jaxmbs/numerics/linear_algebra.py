@@ -61,9 +61,9 @@ class Factored(eqx.Module):
 def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = False) -> Factored:
     """Return the factors of a matrix; if `regular` is False its solutions and their derivatives are zero.
 
-    A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than
-    enough and known to leave nothing free (`determined`): then those with the largest pivots are solved, and the others
-    are taken to agree.
+    A matrix that is not square gets its pseudo-inverse, by singular values. If it has more rows than columns and is known
+    to have full column rank (`determined`), the rows with the largest pivots are solved instead, and the others are assumed
+    to agree with them.
 
     Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
     an angle: without that neither pivots nor the condition estimate mean anything.
@@ -110,7 +110,7 @@ def pivot_floor(dtype) -> float:
 
 
 def floors(kept, *, revived: bool) -> Float[Array, " n"]:
-    """Return pivot floors for a matrix similar to a factored one, of which the rows `kept` were used.
+    """Return the pivot floor of each row for a matrix similar to a factored one, whose mask of used rows is `kept`.
 
     These rows have the usual floor. The others are left out; if `revived`, they are used if their pivots are far from
     rounding.
