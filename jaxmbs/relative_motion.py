@@ -6,12 +6,13 @@ the bodies: at one time for forces, and over time in trajectories.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.element import AbstractConstraint, unknown
@@ -28,15 +29,15 @@ class BodyMotion(NamedTuple):
     pose: Any
     v: Float[Array, " k"]
 
-    def point(self, s=None) -> Float[Array, " d"]:
+    def point(self, s: ArrayLike | Sequence[float] | None = None) -> Float[Array, " d"]:
         """Return the point with body coordinates s in the ground frame; the body's origin unless given."""
         return self.pose.point(self._point(s))
 
-    def velocity(self, s=None) -> Float[Array, " d"]:
+    def velocity(self, s: ArrayLike | Sequence[float] | None = None) -> Float[Array, " d"]:
         """Return the velocity of the point with body coordinates s, the origin unless given."""
         return self.pose.velocity(self._point(s), self.v)
 
-    def direction(self, u) -> Float[Array, " d"]:
+    def direction(self, u: ArrayLike) -> Float[Array, " d"]:
         """Return the vector with body components u, in the ground frame."""
         return self.pose.direction(jnp.asarray(u, self.v.dtype))
 
@@ -58,7 +59,7 @@ class BodyMotion(NamedTuple):
         spin = self.pose.to_ground(self.v)[self.pose.dimension :]
         return spin[0] if self.pose.spins == 1 else spin
 
-    def _point(self, s):
+    def _point(self, s: ArrayLike | Sequence[float] | None) -> Array:
         """Return s as an array; the body's origin for None."""
         return jnp.zeros_like(self.pose.r) if s is None else jnp.asarray(s, self.v.dtype)
 
@@ -172,7 +173,7 @@ class JointMotion(eqx.Module):
         return self._second[..., self.of.index("slide")]
 
     @property
-    def _second(self):
+    def _second(self) -> Array:
         """Second rates of slides and angles, (*batch, k). In a `State`, which has none, it raises `ValueError`."""
         if self.accelerations is None:
             raise ValueError(f"{self.of.joint}: a force cannot use accelerations, because they depend on it")
@@ -199,7 +200,9 @@ def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen
     return JointCoordinateNames(label, slides, angles, chosen, mobility.wraps)
 
 
-def measure_joint(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) -> list[Float[Array, " k"]]:
+def measure_joint(
+    element: AbstractConstraint, kind: Any, i: tuple[Array, ...], j: tuple[Array, ...]
+) -> list[Float[Array, " k"]]:
     """Return the slides and angles (k,) of a joint, their rates, and second rates if accelerations are given.
 
     `kind` is the class of the bodies; `i` and `j` are coordinates, velocities and, if known, accelerations of the bodies.
@@ -207,7 +210,7 @@ def measure_joint(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) ->
     mobility = element.mobility
     value = lambda x_i, x_j: mobility.slides_and_angles(kind.pose(x_i), kind.pose(x_j))
 
-    def value_and_rate(x_i, x_j, v_i, v_j):
+    def value_and_rate(x_i: Array, x_j: Array, v_i: Array, v_j: Array) -> tuple[Array, Array]:
         """Return the slides and angles, and their rates, at coordinates x and velocities v of the two bodies."""
         return jax.jvp(value, (x_i, x_j), (kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j)))
 

@@ -29,13 +29,13 @@ def default_float() -> np.dtype:
 SUPPORTED_TYPES = (np.dtype("float32"), np.dtype("float64"))
 
 
-def check_precision(dtype) -> None:
+def check_precision(dtype: Any) -> None:
     """Raise `ValueError` for a floating-point type other than `SUPPORTED_TYPES`; None and other types pass."""
     if dtype is not None and dtype not in SUPPORTED_TYPES and jnp.issubdtype(dtype, np.floating):
         raise ValueError(f"numbers of a mechanism are float32 or float64, got {dtype}; write x.astype(jnp.float32)")
 
 
-def as_real(x):
+def as_real(x: Any) -> Any:
     """Return `x` (number, nested sequence, array, tracer) as a floating-point array; see `check_precision`.
 
     Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. Anything that
@@ -71,7 +71,7 @@ class Sparse(eqx.Module):
     shape: tuple[int, ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
 
-    def dense(self):
+    def dense(self) -> Any:
         """Return the full array (…, *shape); this object if `values` is no array, as in a tree that holds axes or names."""
         values, size = self.values, math.prod(self.shape)
         if not isinstance(values, (np.ndarray, jax.Array)):
@@ -92,16 +92,16 @@ class Sparse(eqx.Module):
             full = jnp.zeros((*values.shape[:-1], size), values.dtype).at[..., np.array(self.places)].set(values)
         return full.reshape(shape) if len(self.shape) > 1 else full
 
-    def entries(self) -> tuple:
+    def entries(self) -> tuple[Any, ...]:
         """Return the array as nested tuples with plain zeros; `with_known_zeros` makes them this object again."""
         known = dict(zip(self.places, self.values, strict=True))
-        full: tuple = tuple(known.get(k, 0) for k in range(math.prod(self.shape)))
+        full: tuple[Any, ...] = tuple(known.get(k, 0) for k in range(math.prod(self.shape)))
         for size in reversed(self.shape[1:]):
             full = tuple(full[k : k + size] for k in range(0, len(full), size))
         return full
 
 
-def with_known_zeros(x):
+def with_known_zeros(x: Any) -> Any:
     """Return `as_real(x)`; but tuples and lists that hold plain numbers 0 as a `Sparse`: such zeros are structure."""
     found = _flat(x)
     if found is None:
@@ -115,7 +115,7 @@ def with_known_zeros(x):
     return Sparse(values, shape, places) if real_row else as_real(x)
 
 
-def _flat(x) -> tuple[list, tuple[int, ...]] | None:
+def _flat(x: Any) -> tuple[list[Any], tuple[int, ...]] | None:
     """Return (entries, shape) of a tuple or list of scalars, or of rows of these; None for anything else."""
     if not isinstance(x, (tuple, list)) or not x:
         return None
@@ -130,7 +130,7 @@ def _flat(x) -> tuple[list, tuple[int, ...]] | None:
     return list(x), (len(x),)
 
 
-def as_given(element, name: str):
+def as_given(element: Any, name: str) -> Any:
     """Return a field declared with `real`, by its name, as an argument for another element: known zeros are plain 0."""
     value = vars(element)[name]
     return value.entries() if isinstance(value, Sparse) else value
@@ -139,12 +139,12 @@ def as_given(element, name: str):
 class Structured(eqx.Module):
     """A module whose fields made by `real` read as arrays, also those with known zeros."""
 
-    def __getattribute__(self, name):
+    def __getattribute__(self, name: str) -> Any:
         value = super().__getattribute__(name)
         return value.dense() if type(value) is Sparse else value
 
 
-def instance_of(kind: type, name: str, given, default):
+def instance_of(kind: type, name: str, given: Any, default: Any) -> Any:
     """Return `given`, an argument called `name` that must be an object of the class `kind`; `default` if it is None.
 
     Raises:
@@ -161,7 +161,8 @@ def instance_of(kind: type, name: str, given, default):
 
 def _kinds_of(kind: type) -> list[type]:
     """Return a class and all its subclasses, direct and indirect."""
-    return [kind, *(found for below in type.__subclasses__(kind) for found in _kinds_of(below))]
+    subclasses: list[type] = type.__subclasses__(kind)
+    return [kind, *(found for below in subclasses for found in _kinds_of(below))]
 
 
 # Errors that JAX raises when Python, NumPy or the module `math` needs the number of a traced value.
@@ -173,7 +174,7 @@ NOT_TRACEABLE_REASON = (
 )
 
 
-def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
+def check_function(f: Callable[..., Any], name: str, *shapes: tuple[int, ...]) -> None:
     """Check that a function can be traced for arguments of these shapes, and gives a number.
 
     A pytree of numbers with the same code is traced once.
@@ -193,7 +194,7 @@ def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must give a number, got shape {shape}")
 
 
-def _call(f: Callable, *args) -> jax.Array:
+def _call(f: Callable[..., Any], *args: Array) -> jax.Array:
     """Return f(*args) as a JAX array."""
     return jnp.asarray(f(*args))
 
@@ -203,12 +204,12 @@ def is_concrete(x: Any) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
-def is_plain_zero(x) -> bool:
+def is_plain_zero(x: Any) -> bool:
     """Return True if x is a single number that is known to be 0."""
     return bool(is_concrete(x) and not isinstance(x, str) and np.ndim(x) == 0 and np.asarray(x) == 0)
 
 
-def known(x) -> np.ndarray | None:
+def known(x: Any) -> np.ndarray | None:
     """Return the numbers of a field as a NumPy array: 0 if the field is absent, None if they are traced or not real."""
     if x is None:
         return np.zeros(())
@@ -218,7 +219,7 @@ def known(x) -> np.ndarray | None:
     return np.asarray(x, float) if kind in "fV" and is_concrete(x) else None
 
 
-def is_scalar(x) -> bool:
+def is_scalar(x: Any) -> bool:
     """Return True if `x` has no axes, False for a vector or a tuple, whose components may be traced."""
     return not isinstance(x, (tuple, list)) and np.ndim(x) == 0
 
@@ -230,7 +231,7 @@ class Same:
     As a pytree it has no leaves. An array is copied, and the copy is read-only.
     """
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self.value: Any = value
         self._key: Any = id(value)
         if isinstance(value, (bool, int, str, bytes, type(None))):
@@ -240,17 +241,17 @@ class Same:
             self.value.flags.writeable = False
             self._key = value.shape, value.dtype.str, hashlib.blake2b(value.tobytes()).digest()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """For `pickle`: the object has another address in another process."""
         return Same, (self.value,)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Same:
         return self
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and (type(self.value), self._key) == (type(other.value), other._key)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._key)
 
 
@@ -270,10 +271,10 @@ class Closure(eqx.Module):
 
     code: types.CodeType = eqx.field(static=True)
     scope: Same = eqx.field(static=True)
-    held: tuple
+    held: tuple[Any, ...]
     defaults: int = eqx.field(static=True)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function with the present values of what it closes over and of its defaults."""
         values = [closure_value(x) for x in self.held]
         defaults = tuple(values[: self.defaults]) or None
@@ -281,7 +282,7 @@ class Closure(eqx.Module):
         function = types.FunctionType(self.code, self.scope.value, None, defaults, cells)
         return function(*args, **kwargs)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """Return the parts for `pickle`, which writes functions of modules by name; cloudpickle writes all functions."""
         scope = self.scope.value
         function: Any = sys.modules.get(scope.get("__name__"))
@@ -293,7 +294,7 @@ class Closure(eqx.Module):
         return _closure_of, (function, self.held, self.defaults)
 
 
-def _closure_of(function: types.FunctionType, held: tuple, defaults: int) -> Closure:
+def _closure_of(function: types.FunctionType, held: tuple[Any, ...], defaults: int) -> Closure:
     """Return a `Closure` from its parts, for `pickle`."""
     return Closure(function.__code__, Same(function.__globals__), held, defaults)
 
@@ -301,17 +302,17 @@ def _closure_of(function: types.FunctionType, held: tuple, defaults: int) -> Clo
 class Applied(eqx.Module):
     """The result of `functools.partial` as a pytree: its function by `as_pytree`, its arguments by `closure_leaf`."""
 
-    f: Callable
-    args: tuple
-    keywords: dict
+    f: Callable[..., Any]
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
 
-    def __call__(self, *args, **keywords):
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the function with the bound arguments first, then the given ones."""
         given = {name: closure_value(x) for name, x in self.keywords.items()}
         return self.f(*(closure_value(x) for x in self.args), *args, **given, **keywords)
 
 
-def as_pytree(f: Callable) -> Callable:
+def as_pytree(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that can be part of a pytree: modules unchanged, plain functions as a `Closure`."""
     if isinstance(f, (eqx.Module, jax.tree_util.Partial)):
         return f
@@ -324,7 +325,7 @@ def as_pytree(f: Callable) -> Callable:
     return _closure(f, ()) or jax.tree_util.Partial(f)
 
 
-def _closure(f, within: tuple[int, ...]) -> Closure | None:
+def _closure(f: Any, within: tuple[int, ...]) -> Closure | None:
     """Return a function as a `Closure`; None if it is not a plain function, or refers to itself (ids in `within`)."""
     if not isinstance(f, types.FunctionType) or f.__kwdefaults__ or f.__dict__ or id(f) in within:
         return None
@@ -337,7 +338,7 @@ def _closure(f, within: tuple[int, ...]) -> Closure | None:
     return Closure(f.__code__, Same(f.__globals__), kept, len(f.__defaults__ or ()))
 
 
-def closure_leaf(value, within: tuple[int, ...] = ()):
+def closure_leaf(value: Any, within: tuple[int, ...] = ()) -> Any:
     """Return a value that a function closes over as a pytree.
 
     Functions are `Closure`s, numbers are leaves, and NumPy arrays among them static; all else is static as a whole.
@@ -354,18 +355,18 @@ def closure_leaf(value, within: tuple[int, ...] = ()):
     return jax.tree.map(lambda x: Same(x) if _is_constant(x) else x, value, is_leaf=is_module)
 
 
-def closure_value(value):
+def closure_value(value: Any) -> Any:
     """Return the value that `closure_leaf` turned into a pytree, the inverse of that function."""
     plain = lambda x: x.value if isinstance(x, Same) else x
     return jax.tree.map(plain, value, is_leaf=lambda x: isinstance(x, (Same, eqx.Module)))
 
 
-def _is_constant(x) -> bool:
+def _is_constant(x: Any) -> bool:
     """Return True for a NumPy array of numbers, which is static when a function closes over it."""
     return isinstance(x, np.ndarray) and not x.dtype.hasobject
 
 
-def _is_number(x) -> bool:
+def _is_number(x: Any) -> bool:
     """Return True for a leaf that may be traced without changing the function: real arrays, and traced values."""
     return isinstance(x, (float, jax.Array)) or getattr(getattr(x, "dtype", None), "kind", "") == "f"
 
@@ -416,18 +417,18 @@ def with_fields(kind: type, module: Any, **fields: Any) -> Any:
     return same
 
 
-def where_rows(mask: np.ndarray, yes, no):
+def where_rows(mask: np.ndarray, yes: Any, no: Any) -> Any:
     """Return a tree of NumPy arrays with the rows of `yes` where the mask (rows,) is True, else those of `no`."""
     pick = lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
     return jax.tree.map(pick, yes, no)
 
 
-def where_tree(condition, yes, no):
+def where_tree(condition: Array, yes: Any, no: Any) -> Any:
     """Return the leaves of `yes` where the scalar condition holds, else those of `no`, as `jnp.where`."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def finite(tree):
+def finite(tree: Any) -> tuple[Any, Array]:
     """Return a tree with 1 in place of numbers that are not finite, and True if all of them were finite."""
     params, static = eqx.partition(tree, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(params)
@@ -438,7 +439,7 @@ def finite(tree):
 
 
 @jax.jit
-def _finite_or_one(x):
+def _finite_or_one(x: Array) -> tuple[Array, Array]:
     """Return x with 1 in place of numbers that are not finite, and True if there are none. Traced once per shape."""
     ok = lax.is_finite(x)
     return lax.select(ok, x, lax.full_like(x, 1)), lax.reduce_and(ok, range(ok.ndim)).reshape(1)

@@ -7,12 +7,13 @@ straight-line programs, by array code elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.numerics.roots import implicit_solution
@@ -58,7 +59,7 @@ class Factored(eqx.Module):
         return x[:, 0] if rhs.ndim == 1 else x
 
 
-def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = False) -> Factored:
+def factor(matrix: Float[Array, "rows n"], regular: Array | bool = True, *, determined: bool = False) -> Factored:
     """Return the factors of a matrix; if `regular` is False its solutions and their derivatives are zero.
 
     A matrix that is not square gets its pseudo-inverse, by singular values. If it has more rows than columns and is known
@@ -99,7 +100,7 @@ def factor_symmetric_semidefinite(
     return _factor(matrix, jax.lax.stop_gradient(limit), "semidefinite")
 
 
-def pivot_floor(dtype) -> float:
+def pivot_floor(dtype: DTypeLike) -> float:
     """Return the fraction of a diagonal entry below which a pivot is left out, because it is only rounding.
 
     It is some tens of rounding errors. Near a singular position true pivots are as small as the square of the distance
@@ -109,7 +110,7 @@ def pivot_floor(dtype) -> float:
     return 64 * float(jnp.finfo(dtype).eps)
 
 
-def floors(kept, *, revived: bool) -> Float[Array, " n"]:
+def floors(kept: Array, *, revived: bool) -> Float[Array, " n"]:
     """Return the pivot floor of each row for a matrix similar to a factored one, whose mask of used rows is `kept`.
 
     These rows have the usual floor. The others are left out; if `revived`, they are used if their pivots are far from
@@ -120,7 +121,7 @@ def floors(kept, *, revived: bool) -> Float[Array, " n"]:
     return jnp.where(kept > 0, pivot_floor(kept.dtype), excluded)
 
 
-def redundancy(dtype) -> float:
+def redundancy(dtype: DTypeLike) -> float:
     """Return the `rcond` of a semidefinite matrix below which rows may depend on each other.
 
     It is ε^⅔, far from rounding and from the pivots of regular mechanisms.
@@ -128,14 +129,14 @@ def redundancy(dtype) -> float:
     return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
-def _factor(matrix, limit, kind: str) -> Factored:
+def _factor(matrix: Array, limit: Array | bool, kind: str) -> Factored:
     """Return a matrix factored by `factorise`; `kind` and `limit` as there."""
     limit = jnp.asarray(limit)
     factors, sign, rcond, kept = factorise(matrix, limit, kind)
     return Factored(matrix, sign, rcond, kept, factors, kind, limit)
 
 
-def diagonal(entries: Float[Array, " n"]) -> Callable:
+def diagonal(entries: Float[Array, " n"]) -> Callable[[Array], Array]:
     """Return the function x ↦ D x, D being the diagonal matrix of these entries, for x (n,) or (n, k)."""
     return lambda x: entries.reshape(-1, *[1] * (x.ndim - 1)) * x
 
@@ -171,17 +172,17 @@ class Support(NamedTuple):
 
 
 def solve_saddle_point(
-    mass,
-    jacobian,
-    force,
-    right,
-    floor=None,
-    sizes=None,
+    mass: Array,
+    jacobian: Array,
+    force: Array,
+    right: Array,
+    floor: Array | None = None,
+    sizes: Array | None = None,
     *,
     definite: bool = True,
     support: Support | None = None,
     refined: bool = False,
-):
+) -> tuple[Array, Array, Array]:
     """Solve M a = Q + Jᵀλ and J a = γ for accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     Of rows of J that depend on each other some have a multiplier of zero; γ has to be consistent. Derivatives solve the
@@ -218,7 +219,7 @@ def solve_saddle_point(
     return x[:n], x[n:], jax.lax.stop_gradient(schur.kept)
 
 
-def _refined_saddle_point(factors, right):
+def _refined_saddle_point(factors: tuple[Any, ...], right: Array) -> Array:
     """Return (a, λ) in one vector, improved by one step of iterative refinement; right is (Q, γ)."""
     mass, jacobian = factors[:2]
     x = _eliminated_saddle_point(factors, right)
@@ -226,7 +227,7 @@ def _refined_saddle_point(factors, right):
     return x - _eliminated_saddle_point(factors, gap)
 
 
-def _eliminated_saddle_point(factors, right):
+def _eliminated_saddle_point(factors: tuple[Any, ...], right: Array) -> Array:
     """Return (a, λ) in one vector by the Schur complement J M⁻¹ Jᵀ; right is (Q, γ) in one vector."""
     _, jacobian, inverse_mass, schur, pull = factors
     force, right = jnp.split(right, [jacobian.shape[1]])
@@ -235,7 +236,7 @@ def _eliminated_saddle_point(factors, right):
     return jnp.concatenate([free + inverse_mass.solve(jacobian.T @ multipliers), multipliers])
 
 
-def _saddle_point_gap(given, x):
+def _saddle_point_gap(given: tuple[Array, Array, Array, Array], x: Array) -> Array:
     """Return (M a − Jᵀλ − Q, J a − γ) in one vector, for x = (a, λ)."""
     mass, jacobian, force, right = given
     a, multipliers = jnp.split(x, [force.shape[0]])
@@ -263,7 +264,7 @@ def dependent_columns(matrix: Float[Array, "rows n"]) -> Bool[Array, " n"]:
     return taken
 
 
-def _pseudo(matrix, regular) -> Factored:
+def _pseudo(matrix: Array, regular: Array | bool) -> Factored:
     """Return a matrix of any shape factored by its pseudo-inverse; `regular` as of `factor`."""
     m, n = matrix.shape
     one, kept = jnp.ones((), matrix.dtype), jnp.ones(m, matrix.dtype)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,8 @@ from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs import ProgramWithFallback, convert_closure
 
+# Guess, time, and the other numbers that a function f depends on.
+Given = tuple[Array, Array, Any]
 # Number of refinements of a solution with JᵀJ + δ H in place of the singular limit δ → 0. For a singular value σ of J
 # the first solution has a relative error of δ / σ², and each refinement multiplies the error by this factor.
 REFINEMENTS = 3
@@ -81,7 +83,7 @@ class _Linearised(NamedTuple):
     factors: Factored
     delta: float
 
-    def solve(self, free, gap):
+    def solve(self, free: Array, gap: Array) -> Array:
         """Return dy with H dy + Jᵀν = −free and J dy = −gap, the latter in the sense of least squares."""
         y, nu = jnp.zeros_like(free), jnp.zeros_like(gap)
         for _ in range(1 + REFINEMENTS):
@@ -93,7 +95,9 @@ class _Linearised(NamedTuple):
         return y
 
 
-def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Root, tolerance: float) -> Nearest:
+def nearest_root(
+    f: Callable[[Array], Array], space: Space, guess: Float[Array, " n"], root: Root, tolerance: float
+) -> Nearest:
     """Return the root nearest to `guess`, moved along f = 0 from another one. If the guess is a root, it is returned.
 
     Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. `tolerance` is the largest gap that `root` may
@@ -137,7 +141,14 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
 
 
 def differentiable_nearest_root(
-    f: Callable, space: Space, length: Callable, q: Float[Array, " n"], guess, t, tolerance: float, regular=True
+    f: Callable[[Array, Array], Array],
+    space: Space,
+    length: Callable[[Array], Array],
+    q: Float[Array, " n"],
+    guess: Array,
+    t: Array,
+    tolerance: float,
+    regular: Array | bool = True,
 ) -> Float[Array, " n"]:
     """Return `q`, the root of f(q, t) nearest to `guess`, as a differentiable function of everything it depends on.
 
@@ -150,13 +161,21 @@ def differentiable_nearest_root(
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _nearest(f, space, tolerance, regular, given, q):
+def _nearest(
+    f: Callable[..., tuple[Array, Array]], space: Space, tolerance: float, regular: Array, given: Given, q: Array
+) -> Array:
     """Return q; the rule below defines its derivatives."""
     return q
 
 
 @partial(_nearest.defjvp, symbolic_zeros=True)
-def _nearest_jvp(f, space, tolerance, primals, tangents):
+def _nearest_jvp(
+    f: Callable[..., tuple[Array, Array]],
+    space: Space,
+    tolerance: float,
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+) -> tuple[Array, Array]:
     """Return the root and its tangent, by implicit differentiation of the conditions of the minimum."""
     regular, given, q = primals
     rates, put, take = with_respect_to(tangents[1])
@@ -165,15 +184,15 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
     if not rates:
         return q, jnp.zeros_like(q)
 
-    def tangent(q, given, regular, *rates):
+    def tangent(q: Array, given: Given, regular: Array, *rates: Array) -> Array:
         """Return the tangent of q from the rates of the differentiated numbers; zero if `regular` is False."""
 
-        def unit(given):
+        def unit(given: Given) -> Array:
             """Return the unit of each component of a displacement (m,)."""
             guess, t, constants = given
             return Units(space.angular, f(guess, t, *constants)[1]).vector
 
-        def configuration(given, y):
+        def configuration(given: Given, y: Array) -> Array:
             """Return guess ⊕ (unit · y), for a displacement y in units."""
             return space.retract(given[0], unit(given) * y)
 
@@ -184,7 +203,7 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
         scaled = lambda given, y: value_of(given, y) / rows
         at = _linearised(partial(scaled, given), y, tolerance, jnp.zeros((), q.dtype))
 
-        def conditions(active):
+        def conditions(active: tuple[Array, ...]) -> tuple[Array, Array]:
             """Return (Fᵧᵀμ, F), the parts of the conditions that depend on the differentiated numbers."""
             value, pull = jax.vjp(partial(scaled, put(given, active)), y)
             return pull(at.multipliers)[0], value
@@ -198,7 +217,7 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
     return q, ProgramWithFallback(tangent)(q, given, regular, *rates)
 
 
-def _linearised(scaled: Callable, y, tolerance: float, damping) -> _Linearised:
+def _linearised(scaled: Callable[[Array], Array], y: Array, tolerance: float, damping: Array) -> _Linearised:
     """Return `_Linearised` at the displacement y, for the function y ↦ F = `scaled`(y)."""
     eps = float(jnp.finfo(y.dtype).eps)
     delta = max(0.1 * eps**0.5, 100 * tolerance**2)

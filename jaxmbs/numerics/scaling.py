@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 # Gaps smaller than this many rounding units, relative to the size of the mechanism, count as zero: a smaller tolerance
@@ -16,7 +17,7 @@ ROOT_ROUNDINGS = 1000
 DEFAULT_TOLERANCE = 1e-8
 
 
-def max_norm(x):
+def max_norm(x: Array) -> Array:
     """Return the largest absolute value in x, which must not be empty."""
     return jnp.max(jnp.abs(x))
 
@@ -66,7 +67,7 @@ class Units(NamedTuple):
         return jnp.max(jnp.abs(value / scale), initial=0)
 
 
-def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
+def unit_of_length(matrix: Array, extent: Array, angular: np.ndarray) -> Float[Array, ""]:
     """Return the largest position or lever arm, the ratio of the changes of a row of f by an angle and by a length.
 
     `matrix` (rows, m) is the Jacobian, `extent` (m,) is `Manifold.extent` of the configuration, and `angular` (m,) the mask
@@ -80,6 +81,6 @@ def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
     return jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1).astype(matrix.dtype)
 
 
-def gap_limit(dtype, tolerance: float) -> float:
+def gap_limit(dtype: DTypeLike, tolerance: float) -> float:
     """Return the upper bound of `Units.gap` for a root: the tolerance, or the rounding of `dtype` if that is larger."""
     return max(tolerance, ROOT_ROUNDINGS * float(jnp.finfo(dtype).eps))

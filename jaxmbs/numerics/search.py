@@ -112,7 +112,7 @@ class _SearchCarry(NamedTuple):
 
 
 def find_root(
-    f: Callable,
+    f: Callable[[Array], Array],
     space: Space,
     guess: Float[Array, " n"],
     length: Float[Array, ""],
@@ -145,7 +145,9 @@ def find_root(
 class _Finder:
     """The steps of `find_root`, whose arguments it takes. The unknowns are displacements from the guess."""
 
-    def __init__(self, f: Callable, space: Space, guess, length, tolerance: float):
+    def __init__(
+        self, f: Callable[[Array], Array], space: Space, guess: Array, length: Array, tolerance: float
+    ) -> None:
         self.n, self.dtype, self.units = space.m, guess.dtype, Units(space.angular, length)
         self.f = lambda x: f(space.retract(guess, x))
         self.origin = space.extent(guess)

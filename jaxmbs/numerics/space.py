@@ -51,27 +51,27 @@ class Flat(Manifold):
     """Coordinates whose rates are the velocities, n = m."""
 
     @staticmethod
-    def rate(q, v):
+    def rate(q: Array, v: Array) -> Array:
         return v
 
     @staticmethod
-    def retract(q, d):
+    def retract(q: Array, d: Array) -> Array:
         return q + d
 
     @staticmethod
-    def difference(q, other):
+    def difference(q: Array, other: Array) -> Array:
         return other - q
 
     @staticmethod
-    def chart_rate(d, v):
+    def chart_rate(d: Array, v: Array) -> Array:
         return v
 
     @staticmethod
-    def extent(q):
+    def extent(q: Array) -> Array:
         return q
 
     @staticmethod
-    def normalised(q):
+    def normalised(q: Array) -> Array:
         return q
 
 
@@ -79,27 +79,27 @@ class Constants(Manifold):
     """Coordinates that do not change: n numbers, but no velocities, m = 0."""
 
     @staticmethod
-    def rate(q, v):
+    def rate(q: Array, v: Array) -> Array:
         return 0 * q
 
     @staticmethod
-    def retract(q, d):
+    def retract(q: Array, d: Array) -> Array:
         return q
 
     @staticmethod
-    def difference(q, other):
+    def difference(q: Array, other: Array) -> Array:
         return q[:0]
 
     @staticmethod
-    def chart_rate(d, v):
+    def chart_rate(d: Array, v: Array) -> Array:
         return v
 
     @staticmethod
-    def extent(q):
+    def extent(q: Array) -> Array:
         return q[:0]
 
     @staticmethod
-    def normalised(q):
+    def normalised(q: Array) -> Array:
         return q
 
 
@@ -129,20 +129,20 @@ class PartwiseSpace(Space):
         `args` pairs each vector with False if it is indexed like q, with True if it is indexed like v.
         """
 
-    def rate(self, q, v):
+    def rate(self, q: Array, v: Array) -> Array:
         return self._by_part("rate", (q, False), (v, True))
 
-    def retract(self, q, d):
+    def retract(self, q: Array, d: Array) -> Array:
         return self._by_part("retract", (q, False), (d, True))
 
-    def difference(self, q, other):
+    def difference(self, q: Array, other: Array) -> Array:
         return self._by_part("difference", (q, False), (other, False))
 
-    def chart_rate(self, d, v):
+    def chart_rate(self, d: Array, v: Array) -> Array:
         return self._by_part("chart_rate", (d, True), (v, True))
 
-    def extent(self, q):
+    def extent(self, q: Array) -> Array:
         return self._by_part("extent", (q, False))
 
-    def normalised(self, q):
+    def normalised(self, q: Array) -> Array:
         return self._by_part("normalised", (q, False))

@@ -53,7 +53,7 @@ def initial_memory(u: Float[np.ndarray, "starts n"]) -> Float[np.ndarray, "start
 
 
 def step(
-    evaluate: Callable, current: EvaluatedStarts, memory: Float[np.ndarray, "starts k"]
+    evaluate: Callable[[np.ndarray], EvaluatedStarts], current: EvaluatedStarts, memory: Float[np.ndarray, "starts k"]
 ) -> tuple[EvaluatedStarts, np.ndarray]:
     """Take a step −t H g from each start; t is halved until the value falls enough.
 
@@ -86,13 +86,16 @@ def step(
     return after, _pack_memory(inverse, known)
 
 
-def _pack_memory(inverse, known) -> np.ndarray:
+def _pack_memory(inverse: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Return inverse Hessians (starts, n, n) and flags (starts,) in one array with a row per start."""
     return np.concatenate([inverse.reshape(len(known), -1), known[:, None].astype(inverse.dtype)], axis=1)
 
 
 def _line_search(
-    evaluate, current: EvaluatedStarts, direction, moving
+    evaluate: Callable[[np.ndarray], EvaluatedStarts],
+    current: EvaluatedStarts,
+    direction: np.ndarray,
+    moving: np.ndarray,
 ) -> tuple[EvaluatedStarts, Bool[np.ndarray, " starts"]]:
     """Return points along the direction where the value has fallen enough, and a mask of the starts that found one."""
     finite = np.where(np.isfinite(current.value), current.value, 0)
@@ -109,7 +112,9 @@ def _line_search(
     return after, done & moving
 
 
-def _updated_inverse(inverse, known, s, y) -> tuple[np.ndarray, np.ndarray]:
+def _updated_inverse(
+    inverse: np.ndarray, known: np.ndarray, s: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the inverse Hessians (starts, n, n) after steps s with gradient changes y, and a mask of those updated."""
     identity = np.eye(s.shape[1], dtype=inverse.dtype)
     curvature, ss, yy = (np.einsum("ki,ki->k", *pair) for pair in ((s, y), (s, s), (y, y)))

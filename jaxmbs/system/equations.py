@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, errors_of
+from jaxmbs.element import GROUND, AbstractConstraint, errors_of
 from jaxmbs.forces import AbstractForce, State
 from jaxmbs.numerics.arrays import NOT_TRACEABLE, NOT_TRACEABLE_REASON
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
@@ -96,7 +96,7 @@ def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike
     return PROGRAMS["acceleration_rhs"](mech, q_array, jnp.asarray(v, q_array.dtype), t)
 
 
-def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
+def residuals(mech: Mechanism, q: Array, t: ArrayLike) -> Float[Array, " rows"]:
     """Return Φ (rows,) as array code, for functions that become programs themselves."""
     poses = mech.poses(q)
     elements = {**mech.constraints, **mech.drivers}
@@ -104,7 +104,14 @@ def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
     return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
 
-def residual_of(mech: Mechanism, name: str, element, q, t, poses=None) -> Float[Array, " rows"]:
+def residual_of(
+    mech: Mechanism,
+    name: str,
+    element: AbstractConstraint,
+    q: Array,
+    t: Any,
+    poses: Mapping[str, Any] | None = None,
+) -> Float[Array, " rows"]:
     """Return the rows of Φ of the element `name`, computed with `element`, which may be a changed copy of it.
 
     `poses` are those of the bodies by name, if they are known already.
@@ -114,14 +121,14 @@ def residual_of(mech: Mechanism, name: str, element, q, t, poses=None) -> Float[
     return element.residual(pose(element.i), pose(element.j), t, *extra)
 
 
-def _as_arrays(mech: Mechanism, q, t):
+def _as_arrays(mech: Mechanism, q: Coordinates, t: ArrayLike) -> tuple[Array, Array]:
     """Return a configuration given by q, as an array (n,), and t, in one floating-point type."""
     q = mech.coordinates(q)
     dtype = jnp.result_type(q, as_times(t, q.dtype))
     return q.astype(dtype), jnp.asarray(t, dtype)
 
 
-def _with_marks(mech: Mechanism, q, t):
+def _with_marks(mech: Mechanism, q: Coordinates, t: ArrayLike) -> tuple[Mechanism, Array, Array]:
     """Return the mechanism with the marks of its gears measured in q; q and t as arrays."""
     q, t = _as_arrays(mech, q, t)
     return measure_marks(mech, q)[0], q, t
@@ -195,7 +202,7 @@ def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLik
     return PROGRAMS["generalized_force"](mech, q_array, jnp.asarray(v, q_array.dtype), t)
 
 
-def state_of(mech: Mechanism, q, v, t) -> State:
+def state_of(mech: Mechanism, q: Array, v: Array, t: Array) -> State:
     """Return the `State` at q, v and t that force elements get as their argument."""
     slices = mech.layout.velocity_slices
     velocities = {name: v[own] for name, own in slices.items()}
@@ -204,7 +211,7 @@ def state_of(mech: Mechanism, q, v, t) -> State:
     return State(mech.bodies, mech.poses(q), {**velocities, GROUND: ground}, slices, t, q, v, elements)
 
 
-def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
+def masses(mech: Mechanism, q: Array) -> Float[Array, "m m"]:
     """Return the mass matrix M(q) of all bodies, (m, m), as array code."""
     m = mech.layout.m
     poses, matrix = mech.poses(q), jnp.zeros((m, m), q.dtype)
@@ -213,7 +220,7 @@ def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
     return matrix
 
 
-def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[Array, " m"]:
+def applied_forces(mech: Mechanism, q: Array, v: Array, t: Array, *, uniform: bool = True) -> Float[Array, " m"]:
     """Return the sum of all applied forces (m,) as array code; without uniform ones (gravity) if `uniform=False`."""
     state = state_of(mech, q, v, t)
     acting = {name: force for name, force in mech.forces.items() if uniform or force.uniform is None}
@@ -243,7 +250,7 @@ def uniform_acceleration(mech: Mechanism) -> Float[Array, " d"] | None:
     return sum(given[1:], jnp.asarray(given[0])) if given else None
 
 
-def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:
+def velocity_forces(mech: Mechanism, q: Array, v: Array) -> Float[Array, " m"]:
     """Return −ω × Jω and the centrifugal terms of offset centres of mass, (m,), as array code.
 
     M v̇ = applied forces + this + Φ_qᵀλ.
@@ -254,7 +261,7 @@ def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:
     return total
 
 
-def _zero_velocity(mech, q):
+def _zero_velocity(mech: Mechanism, q: Array) -> Array:
     """Return zeros (m,) for v or v̇."""
     return jnp.zeros(mech.layout.m, q.dtype)
 

@@ -181,7 +181,7 @@ def _names(names: Names | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _check_cut(mech, cut: Iterable[str]) -> None:
+def _check_cut(mech: Any, cut: Iterable[str]) -> None:
     """Raise `ValueError` for a name in `cut` that is not that of a joint."""
     joints = [name for name, element in mech.constraints.items() if element.freedom is not None]
     for name in cut:
@@ -214,7 +214,7 @@ def _floating_part(leaving: dict[str, list[_Edge]], base: str) -> dict[str, _Edg
     return {base: _Edge(GROUND, base, 0)} | _shortest_paths(leaving, [base])
 
 
-def _number_tree(mech, entering: dict[str, _Edge]) -> Tree:
+def _number_tree(mech: Any, entering: dict[str, _Edge]) -> Tree:
     """Return the `Tree` with the edge that enters each body, its bodies numbered depth first."""
     children: dict[str, list[str]] = {name: [] for name in (GROUND, *mech.bodies)}
     for body in mech.bodies:
@@ -293,7 +293,7 @@ def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = 
     return count
 
 
-def _tree(mech, base, cut) -> Tree:
+def _tree(mech: Any, base: Names | None, cut: Names) -> Tree:
     """Return `mech` if it is a `Tree` already, else the spanning tree of the mechanism."""
     if not isinstance(mech, Tree):
         return spanning_tree(mech, base=base, cut=cut)
