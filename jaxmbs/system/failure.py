@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from jaxmbs.numerics.results import AnalysisError, Status, check_outside
+from jaxmbs.numerics.results import AnalysisError, Status
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.system.broadcast_tree import BroadcastTree
 from jaxmbs.system.equations import constraint_jacobian, constraints, velocity_rhs
@@ -126,7 +126,8 @@ class Failures:
 
 def failures(t: Any, q: Any, v: Any, a: Any, status: Any, mechanism: BroadcastTree | None) -> Failures:
     """Return the failures of a motion whose arrays have the leading axes (*batch, T)."""
-    check_outside("explain_failure", "inside, read `.status`", t, q, status)
+    if any(isinstance(x, jax.core.Tracer) for x in (t, q, status)):
+        raise ValueError("failures are explained outside jit, vmap and grad only; inside, read `.status`")
     t, q, v, a, status = (np.asarray(x) for x in (t, q, v, a, status))
     bad = status != Status.CONVERGED
     counts: dict[Status, int] = {}
