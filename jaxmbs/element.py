@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.mobility import Mobility
@@ -57,32 +58,32 @@ class AbstractBody(Structured):
 
     @staticmethod
     @abc.abstractmethod
-    def ground(dtype) -> Float[Array, " k"]:
+    def ground(dtype: DTypeLike) -> Float[Array, " k"]:
         """Return the coordinates that a body has if its frame coincides with the ground frame."""
 
     @staticmethod
     @abc.abstractmethod
-    def coordinates_of(pose) -> Float[Array, " k"]:
+    def coordinates_of(pose: Any) -> Float[Array, " k"]:
         """Return the coordinates q of a body with this pose: the inverse of `pose`."""
 
     @staticmethod
     @abc.abstractmethod
-    def floating(dtype, *, angles: bool = False) -> Mobility:
+    def floating(dtype: DTypeLike, *, angles: bool = False) -> Mobility:
         """Return the mobility of a body that no joint holds: its own coordinates and velocities, on the ground.
 
         With `angles`, orientation angles replace Euler parameters.
         """
 
     @abc.abstractmethod
-    def centre_of_mass(self, pose) -> Float[Array, " d"]:
+    def centre_of_mass(self, pose: Any) -> Float[Array, " d"]:
         """Return the centre of mass in the ground frame."""
 
     @abc.abstractmethod
-    def kinetic_energy(self, pose, v: Float[Array, " k"]) -> Float[Array, ""]:
+    def kinetic_energy(self, pose: Any, v: Float[Array, " k"]) -> Float[Array, ""]:
         """Return the kinetic energy of the body with this pose, at its velocities v."""
 
     @abc.abstractmethod
-    def mass_matrix(self, pose) -> Float[Array, "k k"]:
+    def mass_matrix(self, pose: Any) -> Float[Array, "k k"]:
         """Return the mass matrix M (k, k) of the body, conjugate to its velocities: ½ vᵀM v is the kinetic energy."""
 
     @classmethod
@@ -91,7 +92,7 @@ class AbstractBody(Structured):
         return np.zeros(len(cls.coordinates))
 
     @abc.abstractmethod
-    def velocity_force(self, pose, v: Float[Array, " k"]) -> Float[Array, " k"]:
+    def velocity_force(self, pose: Any, v: Float[Array, " k"]) -> Float[Array, " k"]:
         """Return the inertial terms that are quadratic in v: M v̇ = Q + velocity_force, with the applied force Q."""
 
     @property
@@ -118,8 +119,8 @@ class Shared(eqx.Module):
         rows: indices of the rows of Φ that do not follow from these.
     """
 
-    points: tuple = ()
-    vectors: tuple = ()
+    points: tuple[tuple[Array, ...], ...] = ()
+    vectors: tuple[tuple[Array, ...], ...] = ()
     rows: tuple[int, ...] = eqx.field(static=True, default=())
 
 
@@ -153,10 +154,10 @@ class AbstractConstraint(Structured):
             """Name of body j, or "ground"."""
 
     @abc.abstractmethod
-    def residual(self, i, j, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
+    def residual(self, i: Any, j: Any, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
         """Return Φ for the pose `i` of the first body, the pose `j` of the second, the time, and extra coordinates."""
 
-    def components(self, i, force, torque) -> Float[Array, " c"]:
+    def components(self, i: Any, force: Array, torque: Array) -> Float[Array, " c"]:
         """Return force and torque, given in the ground frame, in the frame of the joint, or of body i with pose `i`."""
         return i.wrench(force, torque)
 
@@ -204,7 +205,7 @@ class AbstractConstraint(Structured):
         """
         return Shared(rows=tuple(range(self.rows)))
 
-    def push(self, i, j, *extra: Float[Array, ""]) -> Float[Array, " d"] | None:
+    def push(self, i: Any, j: Any, *extra: Float[Array, ""]) -> Float[Array, " d"] | None:
         """Return the direction, in the ground frame, in which body i can push body j in a one-sided contact.
 
         None for elements that can pull as well.
@@ -222,7 +223,7 @@ class AbstractConstraint(Structured):
         """True for a gear whose marks are measured in the first configuration of an analysis; see `drawn_marks`."""
         return False
 
-    def drawn_marks(self, i, j, *extra: Float[Array, ""]) -> tuple[list[Array], tuple[Array, ...]]:
+    def drawn_marks(self, i: Any, j: Any, *extra: Float[Array, ""]) -> tuple[list[Array], tuple[Array, ...]]:
         """Return [angle_i, angle_j] of gears that mesh at the poses i and j, and their extra coordinates there.
 
         Extra coordinates are those nearest to the given ones, up to full turns.
@@ -237,7 +238,7 @@ class AbstractConstraint(Structured):
         """Motions in the fields of the element, in the order of the fields."""
         return [x for x in jax.tree.leaves(self, is_leaf=_is_motion) if _is_motion(x)]
 
-    def with_motions(self, motions) -> AbstractConstraint:
+    def with_motions(self, motions: Iterable[AbstractMotion]) -> AbstractConstraint:
         """Return the element with other motions, as many as in `motions` and in the same order."""
         leaves, tree = jax.tree.flatten(self, is_leaf=_is_motion)
         rest = list(motions)
@@ -271,7 +272,7 @@ class MarkedConstraint(AbstractConstraint):
             """Direction of the mark on body j, in its frame, in radians; None if it is not given."""
 
     @property
-    def lacks_marks(self):
+    def lacks_marks(self) -> bool:
         """True if neither angle_i nor angle_j has been given or measured."""
         return self.angle_i is None and self.angle_j is None
 
@@ -295,14 +296,14 @@ class MeasuredConstraint(AbstractConstraint):
     rows: ClassVar[int] = 1
 
     @abc.abstractmethod
-    def measure(self, i, j) -> Float[Array, ""]:
+    def measure(self, i: Any, j: Any) -> Float[Array, ""]:
         """Return the measured quantity at the poses `i` and `j` of the two bodies."""
 
     @abc.abstractmethod
     def prescribed(self, t: Float[Array, ""]) -> Float[Array, ""]:
         """Return the value that `measure` must have at the time t."""
 
-    def residual(self, i, j, t):
+    def residual(self, i: Any, j: Any, t: Array) -> Array:
         """Return Φ (1,): the measured quantity minus its prescribed value at the time t."""
         return (self.measure(i, j) - self.prescribed(t))[None]
 
@@ -316,13 +317,12 @@ class DrivenDistance(MeasuredConstraint):
         def motion(self) -> AbstractMotion:
             """C(t), the prescribed distance."""
 
-    def prescribed(self, t):
+    def prescribed(self, t: Array) -> Array:
         """Return C², the prescribed squared distance; −C², which no configuration satisfies, if C is negative."""
-        # C |C|: −C² if C is negative, so that no configuration satisfies it.
         distance = self.motion(t)
         return distance * jnp.abs(distance)
 
-    def check_at(self, times):
+    def check_at(self, times: np.ndarray) -> None:
         """Raise `ValueError` if the prescribed distance is zero or negative at one of these times; traced ones pass."""
         values = jax.vmap(self.motion)(jax.device_put(times))
         if not is_concrete(values):  # inside jit even constants are traced
@@ -331,43 +331,43 @@ class DrivenDistance(MeasuredConstraint):
         got = f"got {float(values[k]):.6g} at t = {float(times[k]):.6g}"
         require(values[k] > 0, f"the distance must stay positive, {got}")
 
-    def check(self):
+    def check(self) -> None:
         """Raise `ValueError` if the element cannot be used, or if its distance is constant and not positive."""
         super().check()
         if isinstance(self.motion, Constant) and is_concrete(self.motion.value):
             self.check_at(np.zeros(1, self.motion.value.dtype))
 
 
-def _is_motion(x) -> bool:
+def _is_motion(x: Any) -> bool:
     """Return True if x is an `AbstractMotion`."""
     return isinstance(x, AbstractMotion)
 
 
-def require(condition, reason: str) -> None:
+def require(condition: Any, reason: str) -> None:
     """Raise `ValueError(reason)` unless `condition` holds."""
     if not condition:
         raise ValueError(reason)
 
 
-def check_positive(element, *names: str) -> None:
+def check_positive(element: Any, *names: str) -> None:
     """Raise `ValueError` for a named field, a number or an array, that has a known entry that is not positive."""
     for name, value in _known(element, names):
         require(np.all(np.asarray(value) > 0), f"{name} must be positive, got {value}")
 
 
-def check_mass(body) -> None:
+def check_mass(body: Any) -> None:
     """Raise `ValueError` if the mass of a body is known and not positive, unless a plain 0 was given to its constructor."""
     if not body.weightless:
         check_positive(body, "mass")
 
 
-def check_not_negative(element, *names: str) -> None:
+def check_not_negative(element: Any, *names: str) -> None:
     """Raise `ValueError` for a named field, a number or an array, that has a known negative entry."""
     for name, value in _known(element, names):
         require(np.all(np.asarray(value) >= 0), f"{name} must not be negative, got {value}")
 
 
-def _known(element, names: Iterable[str]) -> list[tuple[str, Any]]:
+def _known(element: Any, names: Iterable[str]) -> list[tuple[str, Any]]:
     """Return pairs of public name and value for those of the named fields that are not None and not traced."""
     values = ((name.removeprefix("_"), getattr(element, name)) for name in names)
     return [(name, value) for name, value in values if value is not None and is_concrete(value)]
@@ -382,7 +382,7 @@ def errors_of(name: str, error_type: type[ValueError] = ValueError) -> Iterator[
         raise error_type(f"{name}: {error}") from None
 
 
-def check_motions(element) -> None:
+def check_motions(element: Any) -> None:
     """Raise `ValueError`, with the name of the field, if a motion in a field of an element cannot be used."""
     for name, value in vars(element).items():
         for part in value if isinstance(value, tuple) else (value,):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
@@ -70,20 +71,15 @@ class Explanation(NamedTuple):
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name} {count}" for name, count in self.operations.items())
-        return "\n".join(
-            [
-                f"path: {self.path}",
-                f"scalar operations: {counts or 'none counted'}",
-                f"coordinates {self.coordinates}, constraints {self.constraints}, rank {self.rank}, "
-                f"degrees of freedom {self.dof}",
-                *(f"would have to pull: {', '.join(map(repr, names))}" for names in [self.pulling] if names),
-                *(
-                    f"outside of the part of an outline: {', '.join(map(repr, names))}"
-                    for names in [self.outside]
-                    if names
-                ),
-            ]
-        )
+        lines = [
+            f"path: {self.path}",
+            f"scalar operations: {counts or 'none counted'}",
+            f"coordinates {self.coordinates}, constraints {self.constraints}, rank {self.rank}, "
+            f"degrees of freedom {self.dof}",
+        ]
+        contacts = {"would have to pull": self.pulling, "outside of the part of an outline": self.outside}
+        lines += [f"{fault}: {', '.join(map(repr, names))}" for fault, names in contacts.items() if names]
+        return "\n".join(lines)
 
 
 def explain(
@@ -123,7 +119,7 @@ def explain(
     # NumPy makes the arrays, because JAX would compile a function for each shape.
     zero_v = jax.device_put(np.zeros(mech.layout.m, q.dtype))
     report = diagnose(mech, q, t)
-    functions: dict[str, tuple[ProgramWithFallback, tuple]] = {
+    functions: dict[str, tuple[ProgramWithFallback, tuple[Any, ...]]] = {
         name: (function, (mech, q, zero_v, time) if name in WITH_VELOCITIES else (mech, q, time))
         for name, function in equations.PROGRAMS.items()
     }
@@ -156,7 +152,7 @@ def explain(
     )
 
 
-def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _contacts(mech: Mechanism, q: Array, t: Array) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of cam contacts that would have to pull at q and t, and of those outside an outline's `part`."""
     elements = {**mech.constraints, **mech.drivers}.values()
     if all(type(x).push is AbstractConstraint.push and type(x).within is AbstractConstraint.within for x in elements):
@@ -170,14 +166,18 @@ def _contacts(mech: Mechanism, q, t) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return pulling, tuple(name for name, r in found if r.outside is not None and r.outside[0])
 
 
-def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tuple[ProgramWithFallback, tuple]]:
+def _simulation(
+    mech: Mechanism, q: Array, v: Array, t: Array, method: AbstractMethod, formulation: AbstractFormulation
+) -> dict[str, tuple[ProgramWithFallback, tuple[Any, ...]]]:
     """Return the programs that `simulate` runs, "acceleration" and "step of …", each with arguments to trace it."""
     equations = equations_of(formulation, mech)
     x, u = _zeros(equations.from_bodies, q, v, t)
     scaled = ScaledEquations.of(equations, _zeros(equations.scales, x, t), DEFAULT_TOLERANCE)
     equations = scaled.equations
     acceleration = ProgramWithFallback(lambda equations, x, u, t: equations.accelerations(x, u, t)[0])
-    found: dict[str, tuple[ProgramWithFallback, tuple]] = {"acceleration": (acceleration, (equations, x, u, t))}
+    found: dict[str, tuple[ProgramWithFallback, tuple[Any, ...]]] = {
+        "acceleration": (acceleration, (equations, x, u, t))
+    }
     if isinstance(method, AbstractFixedStep):
         carry = _zeros(method.start, scaled, Motion(x, u, u, scaled.rows), t)
         step = ProgramWithFallback(lambda scaled, carry, t, h: method.step(scaled, carry, t, h)[0])
@@ -185,7 +185,7 @@ def _simulation(mech: Mechanism, q, v, t, method, formulation) -> dict[str, tupl
     return found
 
 
-def _zeros(f: Callable, *args):
+def _zeros(f: Callable[..., Any], *args: Any) -> Any:
     """Return zeros with the shapes and types of f(*args), without computing f."""
     return jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype)), jax.eval_shape(f, *args))
 

@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.motion import AbstractMotion
@@ -51,7 +52,7 @@ class AbstractTurning(eqx.Module):
     def axes(self, rho: Float[Array, " n"]) -> Float[Array, "s m"]:
         """Return H(ρ) (s, m): the angular velocity of body j relative to body i is H w, in the axes of body i."""
 
-    def drift(self, rho, w) -> Float[Array, " s"]:
+    def drift(self, rho: Array, w: Array) -> Float[Array, " s"]:
         """Return Ḣ w, the part of the relative angular acceleration without ẇ, in the axes of body i."""
         return jax.jvp(lambda rho: self.axes(rho) @ w, (rho,), (self.manifold.rate(rho, w),))[1]
 
@@ -80,7 +81,7 @@ class AbstractTurning(eqx.Module):
         del rotation
         return rho
 
-    def singular(self, rho: Float[Array, " n"], w: Float[Array, " m"], h) -> Bool[Array, ""] | None:
+    def singular(self, rho: Float[Array, " n"], w: Float[Array, " m"], h: Array) -> Bool[Array, ""] | None:
         """Return True if some angular velocities need infinite rates at ρ, or nearly, so that steps h are too long there.
 
         None for rotations that are never singular.
@@ -154,44 +155,39 @@ class Mobility(eqx.Module):
     def of_either_sign(self) -> Mobility:
         """Return the mobility with a sign as a coordinate if all of its rotation is prescribed; see `AbstractTurning`."""
         angles = () if self.turning is None else self.turning.coordinates
-        prescribed = all(self._free_slides + k in self.known for k in range(len(angles)))
+        prescribed = all(self.free_slides + k in self.known for k in range(len(angles)))
         if self.turning is None or not angles or not prescribed:
             return self
         return dataclasses.replace(self, turning=self.turning.of_either_sign())
 
     @property
-    def _free_slides(self) -> int:
-        """Number of slides with a coordinate of their own."""
+    def free_slides(self) -> int:
+        """Number of slides with a coordinate of their own: the index of the first angle among all coordinates (s, ρ)."""
         return 0 if self.slides is None or self.lead is not None else self.slides.shape[1]
 
     @property
     def lone_slide(self) -> bool:
         """True if the only velocity is that of a slide, and no coordinate is prescribed."""
-        return self._free_slides == 1 and len(self._velocities) == 1 and not self.known
-
-    @property
-    def first_angle(self) -> int:
-        """Index of the first entry of ρ among all coordinates (s, ρ)."""
-        return self._free_slides
+        return self.free_slides == 1 and len(self._velocities) == 1 and not self.known
 
     @property
     def known(self) -> tuple[int, ...]:
         """Indices of the prescribed coordinates among all coordinates, free and prescribed."""
         return tuple(k for k, motion in enumerate(self.motions) if motion is not None)
 
-    def _unknown(self, entries: tuple) -> tuple:
+    def _unknown(self, entries: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the entries, one for each of all coordinates or velocities, that are not prescribed."""
         return tuple(entry for k, entry in enumerate(entries) if k not in self.known)
 
     @property
     def _velocities(self) -> tuple[str, ...]:
         """Names of all velocities, slides first, including those of prescribed coordinates."""
-        return SLIDES[self._free_slides] + (() if self.turning is None else self.turning.velocities)
+        return SLIDES[self.free_slides] + (() if self.turning is None else self.turning.velocities)
 
     @property
     def coordinates(self) -> tuple[str, ...]:
         """Names of the coordinates θ that are not prescribed, slides first."""
-        return self._unknown(SLIDES[self._free_slides] + (() if self.turning is None else self.turning.coordinates))
+        return self._unknown(SLIDES[self.free_slides] + (() if self.turning is None else self.turning.coordinates))
 
     @property
     def velocities(self) -> tuple[str, ...]:
@@ -201,7 +197,7 @@ class Mobility(eqx.Module):
     @property
     def angular(self) -> tuple[bool, ...]:
         """True for each velocity, of those not prescribed, that is the rate of an angle."""
-        return self._unknown(tuple(k >= self._free_slides for k in range(len(self._velocities))))
+        return self._unknown(tuple(k >= self.free_slides for k in range(len(self._velocities))))
 
     @property
     def manifold(self) -> type[Manifold]:
@@ -211,7 +207,7 @@ class Mobility(eqx.Module):
     @property
     def at_rest(self) -> tuple[float, ...]:
         """The coordinates θ, without the prescribed ones, at zero displacement and rotation."""
-        return self._unknown((0.0,) * self._free_slides + (() if self.turning is None else self.turning.at_rest))
+        return self._unknown((0.0,) * self.free_slides + (() if self.turning is None else self.turning.at_rest))
 
     def given(self, t: Float[Array, ""]) -> PrescribedCoordinates | None:
         """Return values, rates and second rates of the prescribed coordinates at the time t; None if there are none."""
@@ -222,26 +218,28 @@ class Mobility(eqx.Module):
         (x, v), (_, a) = jax.jvp(rates, (t,), (jnp.ones_like(t),))
         return PrescribedCoordinates(x, v, a)
 
-    def _whole(self, unknown, known):
+    def _whole(self, unknown: Array, known: Array) -> Array:
         """Return all coordinates, or all velocities, in order, from the unknown and the prescribed ones."""
         count = unknown.shape[0] + len(self.known)
         rest = [k for k in range(count) if k not in self.known]
         order = np.argsort([*rest, *self.known])
         return jnp.concatenate([unknown, known.astype(unknown.dtype)])[order]
 
-    def singular(self, theta, rate, given: PrescribedCoordinates | None, h) -> Bool[Array, ""] | None:
+    def singular(
+        self, theta: Array, rate: Array, given: PrescribedCoordinates | None, h: Array
+    ) -> Bool[Array, ""] | None:
         """Return True if the rotation is singular at θ, or nearly, for steps h; see `AbstractTurning.singular`."""
         if given is not None:
             theta, rate = self._whole(theta, given.x), self._whole(rate, given.v)
-        turns = slice(self._free_slides, None)
+        turns = slice(self.free_slides, None)
         return None if self.turning is None else self.turning.singular(theta[turns], rate[turns], h)
 
-    def _inner(self, pose, theta, reverse: bool):
+    def _inner(self, pose: Any, theta: Array, reverse: bool) -> tuple[Any, Any, Array | None]:
         """Return the frame on body i at point_i, the rotation, and the displacement in the ground frame.
 
         `pose` is that of body i, or in `reverse` that of body j.
         """
-        rotation = None if self.turning is None else self.turning.rotation(theta[self._free_slides :])
+        rotation = None if self.turning is None else self.turning.rotation(theta[self.free_slides :])
         if reverse:
             inner = pose.moved(pose.direction(self.point_j)).unturned(self.neutral).unturned(rotation)
         else:
@@ -251,12 +249,14 @@ class Mobility(eqx.Module):
             inner = inner.moved(-shift)
         return inner, rotation, shift
 
-    def _advance(self, theta):
+    def _advance(self, theta: Array) -> Array:
         """Return the displacements (k,) along the slides at coordinates theta; for a screw `lead` times its angle."""
         # In a screw the angle comes first; a sign that may follow it is not used.
-        return theta[: self._free_slides] if self.lead is None else self.lead * theta[:1]
+        return theta[: self.free_slides] if self.lead is None else self.lead * theta[:1]
 
-    def place(self, pose, theta, given: PrescribedCoordinates | None = None, *, reverse: bool = False):
+    def place(
+        self, pose: Any, theta: Array, given: PrescribedCoordinates | None = None, *, reverse: bool = False
+    ) -> Any:
         """Return the pose of body j on body i with this pose; in `reverse` that of body i on body j."""
         theta = theta if given is None else self._whole(theta, given.x)
         inner, rotation, shift = self._inner(pose, theta, reverse)
@@ -264,7 +264,9 @@ class Mobility(eqx.Module):
             return inner.moved(-inner.direction(self.point_i))
         return self._outer(inner, rotation, shift)[0]
 
-    def measure(self, i, j, given: PrescribedCoordinates | None = None, *, twice: bool = False) -> Float[Array, " n"]:
+    def measure(
+        self, i: Any, j: Any, given: PrescribedCoordinates | None = None, *, twice: bool = False
+    ) -> Float[Array, " n"]:
         """Return θ of two poses, which need not satisfy the joint: displacements that it does not allow are left out.
 
         Angles are in (−π, π], or with `twice` those of `signed_coordinates_of`; the angle of a screw has all its turns.
@@ -274,7 +276,7 @@ class Mobility(eqx.Module):
             return theta
         rest = np.array([k for k in range(theta.shape[0]) if k not in self.known], int)
         if self.turning is not None and given is not None:
-            s, rho = jnp.split(self._whole(theta[rest], given.x), [self._free_slides])
+            s, rho = jnp.split(self._whole(theta[rest], given.x), [self.free_slides])
             theta = jnp.concatenate([s, self.turning.with_sign_of(rho, rotation)])
         return theta[rest]
 
@@ -293,14 +295,14 @@ class Mobility(eqx.Module):
         """True if `slides_and_angles` does not count the turns of the angles."""
         return self.turning is not None and self.turning.wraps and self.lead is None
 
-    def slides_and_angles(self, i, j) -> Float[Array, " n"]:
+    def slides_and_angles(self, i: Any, j: Any) -> Float[Array, " n"]:
         """Return all slides and then all angles between two poses, also those that are prescribed."""
         theta, _ = self._measure(i, j, twice=False)
         slides = len(self.slide_names)
         s = theta[:slides] if self.lead is None else self.lead * theta[:slides]
-        return jnp.concatenate([s, theta[self._free_slides :][: len(self.angle_names)]])
+        return jnp.concatenate([s, theta[self.free_slides :][: len(self.angle_names)]])
 
-    def _measure(self, i, j, twice: bool):
+    def _measure(self, i: Any, j: Any, twice: bool) -> tuple[Array, Any]:
         """Return all coordinates of the poses i and j, prescribed ones too, and the rotation, None if there is none."""
         inner = i.moved(i.direction(self.point_i))
         shift = inner.components(j.point(self.point_j) - inner.r)
@@ -316,7 +318,13 @@ class Mobility(eqx.Module):
         return jnp.concatenate([s, measured(rotation)]), rotation
 
     def carry(
-        self, body: FrameMotion, theta, rate, given: PrescribedCoordinates | None = None, *, reverse: bool = False
+        self,
+        body: FrameMotion,
+        theta: Array,
+        rate: Array,
+        given: PrescribedCoordinates | None = None,
+        *,
+        reverse: bool = False,
     ) -> tuple[FrameMotion, Float[Array, "k m"]]:
         """Return the motion of body j on body i, or in `reverse` of i on j, and its twists (k, m) by unit rates θ̇.
 
@@ -333,7 +341,7 @@ class Mobility(eqx.Module):
         drift = motion.drift + columns[:, known] @ given.a.astype(columns.dtype)
         return motion._replace(drift=drift), columns[:, rest]
 
-    def _carry(self, body: FrameMotion, theta, rate, reverse: bool):
+    def _carry(self, body: FrameMotion, theta: Array, rate: Array, reverse: bool) -> tuple[FrameMotion, Array]:
         """Return the motion and the columns of `carry`, with theta and rate of all coordinates, prescribed ones too."""
         pose = body.pose
         inner, rotation, shift = self._inner(pose, theta, reverse)
@@ -364,15 +372,15 @@ class Mobility(eqx.Module):
             columns = jnp.concatenate([linear, angular])
         return FrameMotion(placed, point, jnp.concatenate([v, omega]), jnp.concatenate([v_dot, omega_dot])), columns
 
-    def _outer(self, inner, rotation, shift):
+    def _outer(self, inner: Any, rotation: Any, shift: Array | None) -> tuple[Any, Array]:
         """Return the pose of body j, and its point of the joint in the ground frame, from the results of `_inner`."""
         outer = inner if shift is None else inner.moved(shift)
         body = outer.turned(rotation).turned(self.neutral)
         return body.moved(-body.direction(self.point_j)), outer.r
 
-    def _relative_axes(self, inner, theta, dtype):
+    def _relative_axes(self, inner: Any, theta: Array, dtype: DTypeLike) -> tuple[Array, Array]:
         """Return velocities (d, m) and angular velocities (s, m) relative to body i by unit rates, in the ground frame."""
-        d, s, free = inner.dimension, inner.spins, self._free_slides
+        d, s, free = inner.dimension, inner.spins, self.free_slides
         slide = jnp.zeros((d, 0), dtype) if self.slides is None else inner.direction(self.slides)
         turn = jnp.zeros((s, 0), dtype)
         if self.turning is not None:
@@ -384,14 +392,14 @@ class Mobility(eqx.Module):
             jnp.concatenate([jnp.zeros((s, free), dtype), turn], axis=1),
         )
 
-    def _spin_drift(self, inner, theta, rate):
+    def _spin_drift(self, inner: Any, theta: Array, rate: Array) -> Array:
         """Return Ḣ w, the part of the relative angular acceleration without ẇ, in the ground frame."""
         if self.turning is None:
             return jnp.zeros(inner.spins, rate.dtype)
-        free = self._free_slides
+        free = self.free_slides
         return inner.spin_directions(self.turning.drift(theta[free:], rate[free:])[:, None])[:, 0]
 
 
-def _centripetal(pose, omega, arm, rate=0.0):
+def _centripetal(pose: Any, omega: Array, arm: Array, rate: Array | float = 0.0) -> Array:
     """Return ω × (ω × arm) + 2 ω × rate: the centripetal and Coriolis acceleration at the end of an arm."""
     return pose.lever(pose.lever(arm) @ omega + 2 * rate) @ omega

@@ -52,7 +52,7 @@ class Constant(AbstractMotion):
 
     value: Array = real()
 
-    def __call__(self, t):
+    def __call__(self, t: Array) -> Array:
         """Return the constant value, of the shape and type of t."""
         return self.value + 0 * t
 
@@ -72,7 +72,7 @@ class Ramp(AbstractMotion):
     rate: Array = real()
     start: Array = real(default=0.0)
 
-    def __call__(self, t):
+    def __call__(self, t: Array) -> Array:
         """Return start + rate·t."""
         return self.start + self.rate * t
 
@@ -94,7 +94,7 @@ class Shifted(AbstractMotion):
     scale: Array = real(default=1.0)
     offset: Array = real(default=0.0)
 
-    def __call__(self, t):
+    def __call__(self, t: Array) -> Array:
         """Return scale·motion(t) + offset."""
         return self.scale * self.motion(t) + self.offset
 
@@ -112,7 +112,7 @@ class Polynomial(AbstractMotion):
 
     coefficients: Array = row()
 
-    def __call__(self, t):
+    def __call__(self, t: Array) -> Array:
         """Return the polynomial at the time t, by Horner's scheme."""
         value = jnp.zeros_like(t)
         for k in reversed(range(self.coefficients.shape[0])):
@@ -139,7 +139,7 @@ class Harmonic(AbstractMotion):
     phase: Array = real(default=0.0)
     offset: Array = real(default=0.0)
 
-    def __call__(self, t):
+    def __call__(self, t: Array) -> Array:
         """Return offset + amplitude·sin(frequency·t + phase)."""
         return self.offset + self.amplitude * jnp.sin(self.frequency * t + self.phase)
 
@@ -160,11 +160,11 @@ class Spline(AbstractMotion):
     times: Array = row()
     values: Array = row()
 
-    def __call__(self, t):
+    def __call__(self, t: Array) -> Array:
         """Return the value of the spline at the time t."""
         return cubic_spline(jnp.asarray(self.times), jnp.asarray(self.values), t)
 
-    def check(self):
+    def check(self) -> None:
         """Raise `ValueError` unless times and values have the same length, at least 2, and the times increase."""
         super().check()
         if self.times.shape != self.values.shape or self.times.shape[0] < 2:
@@ -189,13 +189,13 @@ class Function(AbstractMotion):
         1.0
     """
 
-    f: Callable = eqx.field(converter=as_pytree)
+    f: Callable[..., Any] = eqx.field(converter=as_pytree)
 
-    def __call__(self, t):
+    def __call__(self, t: Array) -> Array:
         """Return f(t), of the type of t."""
         return jnp.asarray(self.f(t), jnp.result_type(t))
 
-    def check(self):
+    def check(self) -> None:
         """Raise `ValueError` unless f is a function that takes a time."""
         if not callable(self.f):
             raise ValueError(f"f must be a function of time, got {self.f!r}")

@@ -6,12 +6,13 @@ the bodies: at one time for forces, and over time in trajectories.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.element import AbstractConstraint, unknown
@@ -28,15 +29,15 @@ class BodyMotion(NamedTuple):
     pose: Any
     v: Float[Array, " k"]
 
-    def point(self, s=None) -> Float[Array, " d"]:
+    def point(self, s: ArrayLike | Sequence[float] | None = None) -> Float[Array, " d"]:
         """Return the point with body coordinates s in the ground frame; the body's origin unless given."""
         return self.pose.point(self._point(s))
 
-    def velocity(self, s=None) -> Float[Array, " d"]:
+    def velocity(self, s: ArrayLike | Sequence[float] | None = None) -> Float[Array, " d"]:
         """Return the velocity of the point with body coordinates s, the origin unless given."""
         return self.pose.velocity(self._point(s), self.v)
 
-    def direction(self, u) -> Float[Array, " d"]:
+    def direction(self, u: ArrayLike) -> Float[Array, " d"]:
         """Return the vector with body components u, in the ground frame."""
         return self.pose.direction(jnp.asarray(u, self.v.dtype))
 
@@ -58,19 +59,19 @@ class BodyMotion(NamedTuple):
         spin = self.pose.to_ground(self.v)[self.pose.dimension :]
         return spin[0] if self.pose.spins == 1 else spin
 
-    def _point(self, s):
+    def _point(self, s: ArrayLike | Sequence[float] | None) -> Array:
         """Return s as an array; the body's origin for None."""
         return jnp.zeros_like(self.pose.r) if s is None else jnp.asarray(s, self.v.dtype)
 
 
-class Coordinates(NamedTuple):
+class JointCoordinateNames(NamedTuple):
     """Names of the slides and angles of a joint.
 
     Attributes:
         joint: name and type of the joint, for messages.
         slides: names of the slides.
         angles: names of the angles.
-        chosen: one of these names, or None.
+        chosen: the one of these names that is meant where the joint has several; None if none was given.
         wraps: True if the angles do not count turns.
     """
 
@@ -136,7 +137,7 @@ class JointMotion(eqx.Module):
         [3.       1.732051]
     """
 
-    of: Coordinates = eqx.field(static=True)
+    of: JointCoordinateNames = eqx.field(static=True)
     values: Float[Array, "*batch k"]
     rates: Float[Array, "*batch k"]
     accelerations: Float[Array, "*batch k"] | None = None
@@ -172,14 +173,14 @@ class JointMotion(eqx.Module):
         return self._second[..., self.of.index("slide")]
 
     @property
-    def _second(self):
+    def _second(self) -> Array:
         """Second rates of slides and angles, (*batch, k). In a `State`, which has none, it raises `ValueError`."""
         if self.accelerations is None:
             raise ValueError(f"{self.of.joint}: a force cannot use accelerations, because they depend on it")
         return self.accelerations
 
 
-def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen: str | None) -> Coordinates:
+def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen: str | None) -> JointCoordinateNames:
     """Return the names of the slides and angles of a joint.
 
     Raises:
@@ -196,10 +197,12 @@ def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen
     slides, angles = mobility.slide_names, mobility.angle_names
     if chosen is not None and chosen not in slides + angles:
         raise ValueError(f"{label}: {unknown('angle or slide', chosen, slides + angles)}")
-    return Coordinates(label, slides, angles, chosen, mobility.wraps)
+    return JointCoordinateNames(label, slides, angles, chosen, mobility.wraps)
 
 
-def measure_joint(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) -> list[Float[Array, " k"]]:
+def measure_joint(
+    element: AbstractConstraint, kind: Any, i: tuple[Array, ...], j: tuple[Array, ...]
+) -> list[Float[Array, " k"]]:
     """Return the slides and angles (k,) of a joint, their rates, and second rates if accelerations are given.
 
     `kind` is the class of the bodies; `i` and `j` are coordinates, velocities and, if known, accelerations of the bodies.
@@ -207,15 +210,16 @@ def measure_joint(element: AbstractConstraint, kind: Any, i: tuple, j: tuple) ->
     mobility = element.mobility
     value = lambda x_i, x_j: mobility.slides_and_angles(kind.pose(x_i), kind.pose(x_j))
 
-    def value_and_rate(x_i, x_j, v_i, v_j):
+    def value_and_rate(x_i: Array, x_j: Array, v_i: Array, v_j: Array) -> tuple[Array, Array]:
         """Return the slides and angles, and their rates, at coordinates x and velocities v of the two bodies."""
         return jax.jvp(value, (x_i, x_j), (kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j)))
 
-    state = tuple(pair for both in zip(i[:2], j[:2], strict=True) for pair in both)
-    if len(i) == 2:
+    (x_i, v_i, *a_i), (x_j, v_j, *a_j) = i, j
+    state = x_i, x_j, v_i, v_j
+    if not a_i:
         return list(value_and_rate(*state))
-    rates = (*(kind.manifold.rate(x, v) for x, v in ((i[0], i[1]), (j[0], j[1]))), i[2], j[2])
-    (values, rate), (_, second) = jax.jvp(value_and_rate, state, rates)
+    state_rates = kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j), *a_i, *a_j
+    (values, rate), (_, second) = jax.jvp(value_and_rate, state, state_rates)
     return [values, rate, second]
 
 

@@ -112,7 +112,7 @@ def assemble(
 
 @eqx.filter_jit
 def assembled_configuration(
-    mech: Mechanism, guess, t, held: tuple[int, ...], tolerance: float
+    mech: Mechanism, guess: Array, t: Array, held: tuple[int, ...], tolerance: float
 ) -> tuple[Float[Array, " n"], Int[Array, ""], Float[Array, ""]]:
     """Return q, status and max |Φ| of the configuration nearest to a guess; q is differentiable by all numbers given.
 
@@ -127,7 +127,7 @@ def assembled_configuration(
     return q, status, residual
 
 
-def is_assembled(mech: Mechanism, q, t) -> bool:
+def is_assembled(mech: Mechanism, q: Array, t: Array) -> bool:
     """Return True if q satisfies Φ(q, t) = 0 to rounding. All numbers must be known, not traced."""
     gap, size = map(float, _largest_gap(mech.geometry, q, t))
     return gap <= gap_limit(q.dtype, 0.0) * min(1, size, size**2)
@@ -135,17 +135,19 @@ def is_assembled(mech: Mechanism, q, t) -> bool:
 
 @eqx.filter_jit
 @ProgramWithFallback
-def _largest_gap(mech: Mechanism, q, t):
+def _largest_gap(mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array]:
     """Return the largest |Φ_k| at q and t, and the size of the mechanism (`Mechanism.size`)."""
     return jnp.max(jnp.abs(residuals(mech, q, t)), initial=0), mech.size(q)
 
 
-def _search(held: tuple[int, ...], tolerance: float, mech: Mechanism, guess, t):
+def _search(
+    held: tuple[int, ...], tolerance: float, mech: Mechanism, guess: Array, t: Array
+) -> tuple[Array, Array, Array]:
     """Return q, status and max |Φ| of the configuration nearest to the guess, without derivatives."""
     guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
     given = constraint_functions(mech, guess_or_zero, t, held)
     phi = lambda q: given.constant_phi(q, t)
-    root = find_root(phi, mech.layout, guess_or_zero, given.mech.size(guess_or_zero), tolerance=tolerance)
+    root = find_root(phi, mech.layout, guess_or_zero, given.mech.size(guess_or_zero), tolerance)
     nearest = nearest_root(phi, mech.layout, guess_or_zero, root, tolerance)
     q = jnp.where(root.found, nearest.q, root.q)
     residual = jnp.max(jnp.abs(phi(q)), initial=0)
@@ -167,18 +169,18 @@ class ConstraintFunctions(NamedTuple):
         is_finite: True if all its numbers are finite.
     """
 
-    phi: Callable
-    constant_phi: Callable
+    phi: Callable[[Array, Array], Array]
+    constant_phi: Callable[[Array, Array], Array]
     mech: Mechanism
     is_finite: Bool[Array, ""]
 
 
-def constraint_functions(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> ConstraintFunctions:
+def constraint_functions(mech: Mechanism, q: Array, t: Array, held: tuple[int, ...] = ()) -> ConstraintFunctions:
     """Return the constraints as functions, with a row for each index in `held` that keeps this coordinate as in q."""
     mech, is_finite = finite(mech)
     indices, start = np.array(held, int), q
 
-    def phi(q, t):
+    def phi(q: Array, t: Array) -> Array:
         """Return Φ(q, t), followed by q − its start for each index in `held`."""
         rows = residuals(mech, q, t)
         return jnp.append(rows, q[indices] - start[indices]) if held else rows
@@ -186,7 +188,7 @@ def constraint_functions(mech: Mechanism, q, t, held: tuple[int, ...] = ()) -> C
     return ConstraintFunctions(phi, with_constants(phi, q, t), mech, is_finite)
 
 
-def with_constants(phi: Callable, q, t) -> Callable:
+def with_constants(phi: Callable[[Array, Array], Array], q: Array, t: Array) -> Callable[[Array, Array], Array]:
     """Return a function of (q, t) with everything that it closes over as constants of differentiation.
 
     Functions inside motions and outlines may close over traced numbers as well: `closure_convert` finds those too.

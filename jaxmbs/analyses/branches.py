@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jaxmbs.analyses.idle import constraints_without_spin
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
@@ -40,7 +41,7 @@ MIN_TANGENT_COEFFICIENT = 1e-6
 
 
 @ProgramWithFallback
-def _linear_system(mech, q, t):
+def _linear_system(mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array, Array]:
     """Return Φ, Φ_q and Φ_t at one configuration, with rows that stop idle spins."""
     phi = constraints_without_spin(mech, q, t).phi
     space, zero = mech.layout, jnp.zeros(mech.layout.m, q.dtype)
@@ -48,28 +49,36 @@ def _linear_system(mech, q, t):
 
 
 @eqx.filter_jit
-def linearise(mech: Mechanism, q, t):
+def linearise(mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array, Array]:
     """Return Φ (T, rows), Φ_q (T, rows, m) and Φ_t (T, rows) at configurations (T, n) and times (T,)."""
     return jax.vmap(lambda q, t: _linear_system(mech, q, t))(q, t)
 
 
 @ProgramWithFallback
-def _curvature(mech, q, t, v):
+def _curvature(mech: Mechanism, q: Array, t: Array, v: Array) -> Array:
     """Return (Φ_q v)_q v + 2 Φ_qt v + Φ_tt, (rows,), for a velocity v (m,)."""
     phi = constraints_without_spin(mech, q, t).phi
     return second_rate(phi, mech.layout, q, v, jnp.zeros_like(v), t)
 
 
 @eqx.filter_jit
-def _curvatures(mech, q, t, v):
+def _curvatures(mech: Mechanism, q: Array, t: Array, v: Array) -> Array:
     """Return (Φ_q v)_q v + 2 Φ_qt v + Φ_tt, (k, rows), for each of the velocities v (k, m)."""
     return jax.vmap(lambda v: _curvature(mech, q, t, v))(v)
 
 
 class _ScaledConstraints:
-    """Φ at one configuration with first and second derivatives, in scaled rows and coordinates, and the SVD of Φ_q."""
+    """Φ at one configuration with first and second derivatives, in scaled rows and coordinates, and the SVD of Φ_q.
 
-    def __init__(self, mech: Mechanism, q, t):
+    Attributes:
+        mech, q, t: the mechanism, configuration and time.
+        unit: (m,), units of the velocities, by which columns of Φ_q are multiplied.
+        rows: (rows,), units of the rows of Φ, by which they are divided.
+        value, by_time: (rows,), Φ and Φ_t in these units.
+        left, singular_values, right: Φ_q in these units is leftᵀ · diag(singular_values) · right.
+    """
+
+    def __init__(self, mech: Mechanism, q: Array, t: Array):
         self.mech, self.q, self.t = mech, jnp.asarray(q), jnp.asarray(t, q.dtype)
         value, matrix, by_time = (x[0] for x in linearise(mech, self.q[None], self.t[None]))
         layout = mech.layout
@@ -79,17 +88,17 @@ class _ScaledConstraints:
         left, self.singular_values, right = np.linalg.svd(np.asarray(matrix, float) * self.unit / self.rows[:, None])
         self.left, self.right = left.T, right
 
-    def solve(self, rhs, rank: int):
+    def solve(self, rhs: np.ndarray, rank: int) -> np.ndarray:
         """Return the x of smallest norm with Φ_q x = rhs in scaled units, from the `rank` largest singular values."""
         return self.right[:rank].T @ ((self.left[:rank] @ rhs) / self.singular_values[:rank])
 
-    def curvatures(self, velocities):
+    def curvatures(self, velocities: np.ndarray) -> np.ndarray:
         """Return (Φ_q v)_q v + 2 Φ_qt v + Φ_tt, (k, rows), in scaled rows, for scaled velocities (k, m)."""
         v = jnp.asarray(np.atleast_2d(velocities) * self.unit, self.q.dtype)
         return np.asarray(_curvatures(self.mech, self.q, self.t, v), float) / self.rows
 
 
-def tangents(mech: Mechanism, q, t) -> np.ndarray:
+def tangents(mech: Mechanism, q: Array, t: Array) -> np.ndarray:
     """Return the velocities (k, m) of the motions through a singular configuration, the slowest first; none at a lock-up.
 
     A velocity satisfies Φ_q q̇ = −Φ_t. Its solutions are v + N α with Φ_q N = 0, Haug (3.7.10). The second derivative of
@@ -122,7 +131,7 @@ def tangents(mech: Mechanism, q, t) -> np.ndarray:
     return (slowest + size * found @ null) * local.unit
 
 
-def _common_roots(constant, linear, products) -> np.ndarray:
+def _common_roots(constant: np.ndarray, linear: np.ndarray, products: np.ndarray) -> np.ndarray:
     """Return all isolated α (k, d) with c + αᵢ lᵢ + αᵢ αⱼ pᵢⱼ = 0, the smallest first, by Newton's method from many starts.
 
     The arguments are c (rows,), l (d, rows), and p (d, d, rows), which is symmetric.
@@ -156,7 +165,7 @@ def _rank(local: _ScaledConstraints) -> int:
     return int(np.sum(local.singular_values > max(len(local.rows), len(local.unit)) * eps**0.5))
 
 
-def singular_near(mech: Mechanism, q, t):
+def singular_near(mech: Mechanism, q: Array, t: Array) -> Array:
     """Return the singular configuration within `max_singular_distance` of q if there is one, else q itself."""
     return _singular_constraints(mech, q, t).q
 
@@ -169,7 +178,7 @@ def max_singular_distance(gap: float) -> float:
     return max(MAX_SINGULAR_DISTANCE, MAX_SINGULAR_DISTANCE_PER_ROOT_GAP * gap**0.5)
 
 
-def _singular_constraints(mech: Mechanism, q, t) -> _ScaledConstraints:
+def _singular_constraints(mech: Mechanism, q: Array, t: Array) -> _ScaledConstraints:
     """Return the constraints at the singular configuration near q if there is one, else at q.
 
     It is found by Newton's method for Φ = 0 and Φ_q u = 0 with the current null vectors u.

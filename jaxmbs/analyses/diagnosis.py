@@ -21,6 +21,7 @@ from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, unit_of
 from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.inputs import as_times
 from jaxmbs.system.mechanism import Coordinates, Mechanism
+from jaxmbs.system.trajectory import Trajectory
 
 # Number of configurations beside a given one that are diagnosed to tell whether Φ_q is singular only there.
 NEIGHBOURS = 3
@@ -101,12 +102,12 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
 
 
 @eqx.filter_jit
-def _jacobian_gaps_and_size(mech, q, t):
+def _jacobian_gaps_and_size(mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array, Array]:
     """Return Φ_q (rows, m), Φ (rows,), and the size of the mechanism."""
     return constraint_jacobian(mech, q, t), constraints(mech, q, t), mech.size(q)
 
 
-def _diagnose(mech: Mechanism, q, t, tolerance: float) -> Diagnosis:
+def _diagnose(mech: Mechanism, q: Array, t: Array, tolerance: float) -> Diagnosis:
     """Return the `Diagnosis` of exactly this configuration, with no tangents."""
     layout, eps = mech.layout, float(jnp.finfo(q.dtype).eps)
     matrix, value, size = (np.asarray(x, float) for x in _jacobian_gaps_and_size(mech, q, t))
@@ -168,7 +169,7 @@ def _is_consistent(rows: np.ndarray, gaps: np.ndarray, small: float) -> bool:
     return bool(left <= small)
 
 
-def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
+def check_driven(mech: Mechanism, motion: Trajectory, tolerance: float) -> None:
     """Raise `ValueError` if the drivers of a computed motion are too few, or if one of them is redundant.
 
     A single configuration may happen to be singular. So up to three configurations of the motion, or some near the only
@@ -206,7 +207,7 @@ def check_driven(mech: Mechanism, motion, tolerance: float) -> None:
         raise ValueError(f"the drivers do not determine the motion: {fault}")
 
 
-def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
+def missing_drivers(mech: Mechanism, count: int, q: Array, t: Array) -> str:
     """Return a text with the number of missing drivers and, if all numbers are known, the bodies that can move.
 
     The mechanism is assembled near q for that.
@@ -218,7 +219,7 @@ def missing_drivers(mech: Mechanism, count: int, q, t) -> str:
     return f"{text}; these bodies can move: {', '.join(map(repr, names))}" if names else text
 
 
-def _movable_bodies(mech: Mechanism, q, t) -> list[str]:
+def _movable_bodies(mech: Mechanism, q: Array, t: Array) -> list[str]:
     """Return the names of the bodies that move in some v with Φ_q v = 0 and without idle spins."""
     layout = mech.layout
     matrix = linearise(mech, q[None], jnp.asarray(t, q.dtype)[None])[1][0]
@@ -230,7 +231,7 @@ def _movable_bodies(mech: Mechanism, q, t) -> list[str]:
     return [name for name, entry in largest.items() if entry > MIN_MOVING_ENTRY]
 
 
-def _reports(mech: Mechanism, q, t, tolerance: float) -> Iterator[Diagnosis]:
+def _reports(mech: Mechanism, q: Array, t: Array, tolerance: float) -> Iterator[Diagnosis]:
     """Yield diagnoses of q and of configurations beside it, if they show the rank that Φ_q has along a motion.
 
     Configurations in which the constraints, without the drivers, are not closed are left out: rows that are redundant
@@ -245,7 +246,7 @@ def _reports(mech: Mechanism, q, t, tolerance: float) -> Iterator[Diagnosis]:
             yield report
 
 
-def _kinematic_rows(mech: Mechanism, q, t) -> tuple[np.ndarray, ...]:
+def _kinematic_rows(mech: Mechanism, q: Array, t: Array) -> tuple[np.ndarray, ...]:
     """Return Φ_q and Φ without drivers, rows and coordinates scaled, and the units of the coordinates (m,)."""
     layout = mech.layout
     matrix, value = (x[: layout.kinematic_rows] for x in _jacobian_gaps_and_size(mech, q, t)[:2])
@@ -254,7 +255,7 @@ def _kinematic_rows(mech: Mechanism, q, t) -> tuple[np.ndarray, ...]:
     return np.asarray(matrix) * unit / rows[:, None], np.asarray(value) / rows, unit
 
 
-def _neighbours(mech: Mechanism, q, t) -> Iterator[Array]:
+def _neighbours(mech: Mechanism, q: Array, t: Array) -> Iterator[Array]:
     """Yield configurations (n,) beside q, displaced in directions that the constraints without drivers leave free.
 
     They are closed again where that is possible. If q is singular, these are not.
@@ -276,7 +277,7 @@ def _neighbours(mech: Mechanism, q, t) -> Iterator[Array]:
         yield closed if gap <= small else moved
 
 
-def _fault(mech: Mechanism, report: Diagnosis, q, t) -> str:
+def _fault(mech: Mechanism, report: Diagnosis, q: Array, t: Array) -> str:
     """Return a text with the number of missing drivers and the names of redundant drivers and constraints."""
     parts = [missing_drivers(mech, report.free, q, t)] if report.free else []
     for kind, names in (("driver", mech.drivers), ("constraint", mech.constraints)):

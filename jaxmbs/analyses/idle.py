@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxmbs.analyses.assembly import ConstraintFunctions, constraint_functions, with_constants
+from jaxmbs.element import Shared
 from jaxmbs.numerics.rotation import angular_velocity
 from jaxmbs.system.mechanism import Mechanism
 
@@ -15,7 +16,7 @@ def idle_spins(mech: Mechanism) -> tuple[str, ...]:
     """Return the names of the bodies that can spin without moving others: two ball joints to two other bodies hold them."""
     if mech.layout.dimension == 2:
         return ()
-    at: dict[str, list] = {}
+    at: dict[str, list[str | None]] = {}
     for element in (*mech.constraints.values(), *mech.drivers.values()):
         ball = element.rows == 3 and not element.extra and _is_ball(element.shared)
         for body, other in ((element.i, element.j), (element.j, element.i)):
@@ -24,12 +25,12 @@ def idle_spins(mech: Mechanism) -> tuple[str, ...]:
     return tuple(body for body in mech.bodies if held_by_two_balls(at.get(body, ())))
 
 
-def _is_ball(shared) -> bool:
+def _is_ball(shared: Shared) -> bool:
     """Return True if all that two bodies share at a joint is one point."""
     return len(shared.points) == 1 and not shared.vectors and not shared.rows
 
 
-def constraints_without_spin(mech: Mechanism, q, t) -> ConstraintFunctions:
+def constraints_without_spin(mech: Mechanism, q: Array, t: Array) -> ConstraintFunctions:
     """Return `constraint_functions` with one more row for each idle spin, which stops it: uᵀω = 0, u along the rod.
 
     The row prescribes a rate and no angle. As a function of q it is 2 uᵀ vec(p̄₀ p), where p are the Euler parameters and
@@ -40,14 +41,14 @@ def constraints_without_spin(mech: Mechanism, q, t) -> ConstraintFunctions:
     if not rods:
         return given
 
-    def phi(q, t):
+    def phi(q: Array, t: Array) -> Array:
         """Return Φ(q, t), then the row of each idle spin."""
         return jnp.concatenate([given.phi(q, t), jnp.stack([_spin_row(given.mech, body, q) for body in rods])])
 
     return given._replace(phi=phi, constant_phi=with_constants(phi, q, t))
 
 
-def _spin_row(mech: Mechanism, rod: str, q) -> Float[Array, ""]:
+def _spin_row(mech: Mechanism, rod: str, q: Array) -> Float[Array, ""]:
     """Return 2 uᵀ vec(p̄₀ p) for a rod, where u is the vector between its balls: zero, with the rate uᵀω in q."""
     elements = [*mech.constraints.values(), *mech.drivers.values()]
     balls = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -21,7 +21,8 @@ from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.march import SINGULAR_POWER, follow_root
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
-from jaxmbs.numerics.search import find_root
+from jaxmbs.numerics.search import Root, find_root
+from jaxmbs.numerics.space import Space
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.inputs import motion_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism
@@ -129,7 +130,7 @@ class Limits(NamedTuple):
     tolerance: float = DEFAULT_TOLERANCE
 
 
-def driven_motion(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajectory:
+def driven_motion(mech: Mechanism, times: Array, guess: Array, branch: Array | None, limits: Limits) -> Trajectory:
     """Return the trajectory of `kinematics` for the results of `motion_inputs`.
 
     Raises:
@@ -147,7 +148,7 @@ def driven_motion(mech: Mechanism, times, guess, branch, limits: Limits) -> Traj
 
 
 @eqx.filter_jit
-def _kinematics(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajectory:
+def _kinematics(mech: Mechanism, times: Array, guess: Array, branch: Array | None, limits: Limits) -> Trajectory:
     """Return the trajectory, differentiable, without its mechanism. Numbers that are not finite give NON_FINITE."""
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     constants = jax.lax.stop_gradient((mech, clean_times, guess, branch))
@@ -160,7 +161,9 @@ def _kinematics(mech: Mechanism, times, guess, branch, limits: Limits) -> Trajec
     return Trajectory(times, q, v, a, status, mech.layout)
 
 
-def motion_without_derivatives(mech: Mechanism, times, guess, branch=None, *, limits: Limits) -> tuple[Array, ...]:
+def motion_without_derivatives(
+    mech: Mechanism, times: Array, guess: Array, branch: Array | None = None, *, limits: Limits
+) -> tuple[Array, ...]:
     """Return q, v, a and status without derivatives, and True if the numbers and the guess are finite.
 
     The mechanism is assembled at the first time and then followed step by step. If numbers are not finite, the status has
@@ -171,7 +174,7 @@ def motion_without_derivatives(mech: Mechanism, times, guess, branch=None, *, li
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
     length = given.mech.size(guess)
     units, tolerance = Units(mech.layout.angular, length), limits.tolerance
-    find = lambda t, near: find_root(lambda q: phi(q, t), mech.layout, near, length, tolerance=tolerance)
+    find = lambda t, near: find_root(lambda q: phi(q, t), mech.layout, near, length, tolerance)
     start = _regular_start(phi, find, mech.layout, times, guess, branch, usable)
     options = {"start_time": start.t, "branch": branch, **limits._asdict()}
     path = follow_root(phi, mech.layout, times, start.q, start.found, units, **options)
@@ -189,9 +192,18 @@ class _StartProgress(NamedTuple):
     searching: Bool[Array, ""]
 
 
-def _regular_start(phi, find, space, times, guess, branch, usable) -> _StartProgress:
+def _regular_start(
+    phi: Callable[[Array, Array], Array],
+    find: Callable[[Array, Array], Root],
+    space: Space,
+    times: Array,
+    guess: Array,
+    branch: Array | None,
+    usable: Array,
+) -> _StartProgress:
     """Return a root at times[0], or a little later if Φ_q is singular at times[0]; the motion is followed back from there.
 
+    `find`: (t, guess) ↦ `Root` of phi(q, t); `usable`: False if no search can succeed, because numbers are not finite.
     In a singular position the search finds only half of the digits of q, and velocities are not unique. A little later
     the branches lie apart. The second search begins at the first assembly, moved along `branch` if it is given.
     """
@@ -201,12 +213,12 @@ def _regular_start(phi, find, space, times, guess, branch, usable) -> _StartProg
     always_singular = float(jnp.finfo(dtype).eps) ** SINGULAR_POWER
     later = first + SINGULAR_START_DELAY * (later - first)
 
-    def is_unfinished(carry):
+    def is_unfinished(carry: tuple[int, _StartProgress]) -> Array:
         """Return True before the second search, if the first one found a singular position."""
         searches, start = carry
         return (searches < 2) & start.searching
 
-    def search(carry):
+    def search(carry: tuple[int, _StartProgress]) -> tuple[int, _StartProgress]:
         """Return the carry after one more search for a root, at the next time of the progress."""
         searches, start = carry
         t, is_first = start.next_t, start.next_t == first

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from jaxmbs.numerics.arrays import as_real
 from jaxmbs.numerics.linear_algebra import factor
@@ -59,7 +60,7 @@ def design_sensitivity(build: Callable[[Any], Mechanism], b: Any, q: Coordinates
 
     q = mech.coordinates(q)
 
-    def sensitivity(leaf):
+    def sensitivity(leaf: Array) -> Array:
         """Return −Φ_q⁻¹ times a leaf of Φ_b, as a change of q."""
         columns = -factors.solve(leaf.reshape(leaf.shape[0], math.prod(leaf.shape[1:])))
         rates = jax.vmap(lambda d: mech.layout.rate(q, d), in_axes=1, out_axes=1)(columns)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import assembled_configuration
 from jaxmbs.analyses.branches import MAX_VANISHING_RATE, linearise, singular_near, tangents
@@ -23,6 +24,7 @@ from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, unit_of_length
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.inputs import as_times, motion_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism
+from jaxmbs.system.trajectory import Trajectory
 
 # Kind of a singular position in which the motion ends, in `Singularities.kinds`.
 LOCK_UP = "lock-up"
@@ -45,6 +47,10 @@ MAX_CROSSING_STEPS = 60
 GOLDEN_SECTIONS = 40
 # Largest number of Newton steps towards the fold at which a motion ends.
 MAX_FOLD_STEPS = 12
+
+
+# Time, configuration (n,) and `Singularities.rates` of a singular position.
+_Found = tuple[Any, np.ndarray, float]
 
 
 class Singularities(NamedTuple):
@@ -137,8 +143,8 @@ def find_singularities(
     )
 
 
-def _crossings(mech, motion, grid, status, reached) -> list:
-    """Return (t, q, rate) for the sign changes and touching zeros of the determinant between the times reached."""
+def _crossings(mech: Mechanism, motion: Trajectory, grid: np.ndarray, status: np.ndarray, reached: int) -> list[_Found]:
+    """Return (t, q, rate) for the zeros of det Φ_q, with or without a sign change, in the first `reached` grid times."""
     values = _measures_along(mech, motion.q[:reached], grid[:reached])
     regular = [k for k in range(reached) if status[k] == Status.CONVERGED]
     found = []
@@ -160,7 +166,7 @@ def _crossings(mech, motion, grid, status, reached) -> list:
     return sorted(found, key=lambda item: np.argmin(np.abs(grid - item[0])))
 
 
-def _locked_start(mech, guess, t):
+def _locked_start(mech: Mechanism, guess: Array, t: Array) -> _Found:
     """Return (t, q, rate) of the singular position of a motion that locks up at its first time t."""
     q = singular_near(mech, assembled_configuration(mech, guess, t, (), DEFAULT_TOLERANCE)[0], t)
     return np.asarray(t)[()], np.asarray(q), _measures(mech, q, t).rate
@@ -182,7 +188,7 @@ class _Measures(NamedTuple):
     null: np.ndarray
 
 
-def _measures_along(mech, q, t) -> list[_Measures]:
+def _measures_along(mech: Mechanism, q: Array, t: Array | np.ndarray) -> list[_Measures]:
     """Return the `_Measures` of each of the configurations (T, n) at times (T,)."""
     _, matrix, by_time = (np.asarray(x, float) for x in linearise(mech, q, jnp.asarray(t, q.dtype)))
     lengths = np.linalg.norm(matrix, axis=2)
@@ -195,14 +201,14 @@ def _measures_along(mech, q, t) -> list[_Measures]:
     return [_Measures(*values) for values in zip(determinant, s[:, n - 1] / s[:, 0], along, vt[:, n - 1], strict=True)]
 
 
-def _measures(mech, q, t) -> _Measures:
+def _measures(mech: Mechanism, q: ArrayLike, t: ArrayLike) -> _Measures:
     """Return the `_Measures` of one configuration at one time."""
     q = jnp.asarray(q)
     return _measures_along(mech, q[None], jnp.asarray(t, q.dtype)[None])[0]
 
 
 @eqx.filter_jit
-def _follow_motion(mech, q, start, end):
+def _follow_motion(mech: Mechanism, q: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
     """Return q at time `end` of the motion through q at `start`, the last q that was reached, and its time."""
     phi = constraints_without_spin(mech, q, start).constant_phi
     space = mech.layout
@@ -213,19 +219,19 @@ def _follow_motion(mech, q, start, end):
     return path.q[-1], path.last_q, path.last_time
 
 
-def _configuration_at(mech, motion, grid, k, t):
+def _configuration_at(mech: Mechanism, motion: Trajectory, grid: np.ndarray, k: int, t: float) -> Array:
     """Return the configuration (n,) at the time t, with the motion followed from time k of the grid."""
     q = motion.q[k]
     return _follow_motion(mech, q, jnp.asarray(grid[k], q.dtype), jnp.asarray(t, q.dtype))[0]
 
 
-def _locate_crossing(mech, motion, grid, a, b):
+def _locate_crossing(mech: Mechanism, motion: Trajectory, grid: np.ndarray, a: int, b: int) -> _Found:
     """Return (t, q, rate) of a sign change of the determinant between the regular times a and b of the grid.
 
     False position, then a cubic through four points near the zero.
     """
 
-    def determinant(t, k):
+    def determinant(t: float, k: int) -> float:
         """Return det Φ_q at the time t, with the motion followed from time k of the grid."""
         return _measures(mech, _configuration_at(mech, motion, grid, k, t), t).determinant
 
@@ -247,20 +253,22 @@ def _locate_crossing(mech, motion, grid, a, b):
     return _singular_point(mech, motion, grid, a, b, t, h)
 
 
-def _singular_point(mech, motion, grid, a, b, t, h):
-    """Return (t, q, rate) of a zero at t, with q interpolated from the times t − h and t + h."""
+def _singular_point(
+    mech: Mechanism, motion: Trajectory, grid: np.ndarray, a: int, b: int, t: float, h: float
+) -> _Found:
+    """Return (t, q, rate) of a zero at t, with q interpolated from t − h and t + h, followed from grid times a and b."""
     before = _configuration_at(mech, motion, grid, a, t - h)
     after = _configuration_at(mech, motion, grid, b, t + h)
     q = np.asarray(mech.layout.retract(before, mech.layout.difference(before, after) / 2))
     return t, q, _measures(mech, jnp.asarray(q), t).rate
 
 
-def _locate_touching(mech, motion, grid, k):
+def _locate_touching(mech: Mechanism, motion: Trajectory, grid: np.ndarray, k: int) -> _Found | None:
     """Return (t, q, rate) of the minimum of the smallest singular value near time k of the grid; None if it is not zero."""
     a, b = grid[k - 1], grid[k + 1]
     ratio = (np.sqrt(5) - 1) / 2
 
-    def smallest(t):
+    def smallest(t: float) -> float:
         """Return the smallest singular value of Φ_q at the time t, relative to the largest."""
         near = k - 1 if abs(t - grid[k - 1]) < abs(t - grid[k + 1]) else k + 1
         return _measures(mech, _configuration_at(mech, motion, grid, near, t), t).smallest
@@ -282,14 +290,14 @@ def _locate_touching(mech, motion, grid, k):
     return _singular_point(mech, motion, grid, k - 1, k + 1, t, STENCIL * (grid[k + 1] - grid[k - 1]))
 
 
-def _fold_system(mech, q, u, t, direction):
+def _fold_system(mech: Mechanism, q: Array, u: Array, t: Array, direction: Array) -> tuple[Array, Array]:
     """Return the gaps of Φ = 0, Φ_q u = 0, cᵀu = 1 at (q, u, t), and their Jacobian by a displacement of q, by u and t.
 
     In a solution the motion turns back in time; c is the `direction`.
     """
     space, m = mech.layout, mech.layout.m
 
-    def gaps(x):
+    def gaps(x: Array) -> Array:
         """Return Φ, Φ_q u and cᵀu − 1 after changes x of q, u and t."""
         q1, u1, t1 = space.retract(q, x[:m]), u + x[m : 2 * m], t + x[2 * m]
         phi = constraints_without_spin(mech, q1, t1).phi
@@ -304,7 +312,7 @@ def _fold_system(mech, q, u, t, direction):
 _fold_equations = eqx.filter_jit(ProgramWithFallback(_fold_system))
 
 
-def _end_of_motion(mech, motion, grid, reached):
+def _end_of_motion(mech: Mechanism, motion: Trajectory, grid: np.ndarray, reached: int) -> _Found | None:
     """Return (t, q, rate) of the fold at which a motion ended, by Newton's method from the last configuration before it.
 
     None if it is not found there.

@@ -26,16 +26,16 @@ def default_float() -> np.dtype:
 
 
 # Floating-point types allowed for the numbers of mechanisms; half precision is not enough to close loops.
-SUPPORTED = (np.dtype("float32"), np.dtype("float64"))
+SUPPORTED_TYPES = (np.dtype("float32"), np.dtype("float64"))
 
 
-def check_precision(dtype) -> None:
-    """Raise `ValueError` for a floating-point type that is not supported."""
-    if dtype is not None and dtype not in SUPPORTED and jnp.issubdtype(dtype, np.floating):
+def check_precision(dtype: Any) -> None:
+    """Raise `ValueError` for a floating-point type other than `SUPPORTED_TYPES`; None and other types pass."""
+    if dtype is not None and dtype not in SUPPORTED_TYPES and jnp.issubdtype(dtype, np.floating):
         raise ValueError(f"numbers of a mechanism are float32 or float64, got {dtype}; write x.astype(jnp.float32)")
 
 
-def as_real(x):
+def as_real(x: Any) -> Any:
     """Return `x` (number, nested sequence, array, tracer) as a floating-point array; see `check_precision`.
 
     Concrete input becomes a NumPy array, also inside a transformation, so that it can be checked there. Anything that
@@ -71,8 +71,8 @@ class Sparse(eqx.Module):
     shape: tuple[int, ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
 
-    def dense(self):
-        """Return the array; the object itself in a tree that holds something else in place of numbers."""
+    def dense(self) -> Any:
+        """Return the full array (…, *shape); this object if `values` is no array, as in a tree that holds axes or names."""
         values, size = self.values, math.prod(self.shape)
         if not isinstance(values, (np.ndarray, jax.Array)):
             return self
@@ -92,17 +92,17 @@ class Sparse(eqx.Module):
             full = jnp.zeros((*values.shape[:-1], size), values.dtype).at[..., np.array(self.places)].set(values)
         return full.reshape(shape) if len(self.shape) > 1 else full
 
-    def entries(self) -> tuple:
-        """Return the array as nested tuples with plain zeros, of which `with_known_zeros` makes the same."""
+    def entries(self) -> tuple[Any, ...]:
+        """Return the array as nested tuples with plain zeros; `with_known_zeros` makes them this object again."""
         known = dict(zip(self.places, self.values, strict=True))
-        full: tuple = tuple(known.get(k, 0) for k in range(math.prod(self.shape)))
+        full: tuple[Any, ...] = tuple(known.get(k, 0) for k in range(math.prod(self.shape)))
         for size in reversed(self.shape[1:]):
             full = tuple(full[k : k + size] for k in range(0, len(full), size))
         return full
 
 
-def with_known_zeros(x):
-    """Return `as_real`; tuples and lists that hold plain numbers 0 become a `Sparse`, because such zeros are structure."""
+def with_known_zeros(x: Any) -> Any:
+    """Return `as_real(x)`; but tuples and lists that hold plain numbers 0 as a `Sparse`: such zeros are structure."""
     found = _flat(x)
     if found is None:
         return as_real(x)
@@ -115,7 +115,7 @@ def with_known_zeros(x):
     return Sparse(values, shape, places) if real_row else as_real(x)
 
 
-def _flat(x) -> tuple[list, tuple[int, ...]] | None:
+def _flat(x: Any) -> tuple[list[Any], tuple[int, ...]] | None:
     """Return (entries, shape) of a tuple or list of scalars, or of rows of these; None for anything else."""
     if not isinstance(x, (tuple, list)) or not x:
         return None
@@ -130,8 +130,8 @@ def _flat(x) -> tuple[list, tuple[int, ...]] | None:
     return list(x), (len(x),)
 
 
-def as_given(element, name: str):
-    """Return a field of an element that `real` declares, with its known zeros, to be passed on as an argument."""
+def as_given(element: Any, name: str) -> Any:
+    """Return a field declared with `real`, by its name, as an argument for another element: known zeros are plain 0."""
     value = vars(element)[name]
     return value.entries() if isinstance(value, Sparse) else value
 
@@ -139,16 +139,16 @@ def as_given(element, name: str):
 class Structured(eqx.Module):
     """A module whose fields made by `real` read as arrays, also those with known zeros."""
 
-    def __getattribute__(self, name):
+    def __getattribute__(self, name: str) -> Any:
         value = super().__getattribute__(name)
         return value.dense() if type(value) is Sparse else value
 
 
-def instance_of(kind: type, name: str, given, default):
-    """Return an argument that must be an object of a kind; `default` if it is None.
+def instance_of(kind: type, name: str, given: Any, default: Any) -> Any:
+    """Return `given`, an argument called `name` that must be an object of the class `kind`; `default` if it is None.
 
     Raises:
-        ValueError: it is a class, a name or anything else, with what to write instead.
+        ValueError: it is a class, a name or anything else; the message says what to write instead.
     """
     if given is None or isinstance(given, kind):
         return default if given is None else given
@@ -161,23 +161,20 @@ def instance_of(kind: type, name: str, given, default):
 
 def _kinds_of(kind: type) -> list[type]:
     """Return a class and all its subclasses, direct and indirect."""
-    found = [kind]
     subclasses: list[type] = type.__subclasses__(kind)
-    for below in subclasses:
-        found += _kinds_of(below)
-    return found
+    return [kind, *(found for below in subclasses for found in _kinds_of(below))]
 
 
 # Errors that JAX raises when Python, NumPy or the module `math` needs the number of a traced value.
 NOT_TRACEABLE = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)
-# Text of the error message for `NOT_TRACEABLE`, after the name of the user's function: what is wrong and what to write.
-IN_JAX = (
+# Second part of the message for `NOT_TRACEABLE`, after the name of the user's function: the mistake, and its correction.
+NOT_TRACEABLE_REASON = (
     "calls NumPy or the module math, or branches with `if`, on a value that is traced: write it in jax.numpy, jnp.sin for "
     "np.sin, jnp.where for if"
 )
 
 
-def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
+def check_function(f: Callable[..., Any], name: str, *shapes: tuple[int, ...]) -> None:
     """Check that a function can be traced for arguments of these shapes, and gives a number.
 
     A pytree of numbers with the same code is traced once.
@@ -192,12 +189,12 @@ def check_function(f: Callable, name: str, *shapes: tuple[int, ...]) -> None:
         else:
             shape = jax.eval_shape(lambda *args: _call(f, *args), *given).shape
     except NOT_TRACEABLE as error:
-        raise ValueError(f"{name} {IN_JAX}") from error
+        raise ValueError(f"{name} {NOT_TRACEABLE_REASON}") from error
     if shape != ():
         raise ValueError(f"{name} must give a number, got shape {shape}")
 
 
-def _call(f: Callable, *args) -> jax.Array:
+def _call(f: Callable[..., Any], *args: Array) -> jax.Array:
     """Return f(*args) as a JAX array."""
     return jnp.asarray(f(*args))
 
@@ -207,12 +204,12 @@ def is_concrete(x: Any) -> bool:
     return not isinstance(x, jax.core.Tracer)
 
 
-def is_plain_zero(x) -> bool:
+def is_plain_zero(x: Any) -> bool:
     """Return True if x is a single number that is known to be 0."""
     return bool(is_concrete(x) and not isinstance(x, str) and np.ndim(x) == 0 and np.asarray(x) == 0)
 
 
-def known(x) -> np.ndarray | None:
+def known(x: Any) -> np.ndarray | None:
     """Return the numbers of a field as a NumPy array: 0 if the field is absent, None if they are traced or not real."""
     if x is None:
         return np.zeros(())
@@ -222,7 +219,7 @@ def known(x) -> np.ndarray | None:
     return np.asarray(x, float) if kind in "fV" and is_concrete(x) else None
 
 
-def is_scalar(x) -> bool:
+def is_scalar(x: Any) -> bool:
     """Return True if `x` has no axes, False for a vector or a tuple, whose components may be traced."""
     return not isinstance(x, (tuple, list)) and np.ndim(x) == 0
 
@@ -234,7 +231,7 @@ class Same:
     As a pytree it has no leaves. An array is copied, and the copy is read-only.
     """
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self.value: Any = value
         self._key: Any = id(value)
         if isinstance(value, (bool, int, str, bytes, type(None))):
@@ -244,17 +241,17 @@ class Same:
             self.value.flags.writeable = False
             self._key = value.shape, value.dtype.str, hashlib.blake2b(value.tobytes()).digest()
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """For `pickle`: the object has another address in another process."""
         return Same, (self.value,)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Same:
         return self
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and (type(self.value), self._key) == (type(other.value), other._key)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._key)
 
 
@@ -264,14 +261,20 @@ class Closure(eqx.Module):
     JAX arrays and numbers that it closes over are leaves, NumPy arrays and its code are static. So functions that are
     made again with other numbers, as in a function that builds a mechanism, count as the same, and their numbers are
     differentiated and batched like all others; functions of NumPy can be used on NumPy arrays.
+
+    Attributes:
+        code: the function's code.
+        scope: the global names that it uses, a dict.
+        held: values of its default arguments, then of the variables that it closes over, each as by `closure_leaf`.
+        defaults: number of default arguments.
     """
 
     code: types.CodeType = eqx.field(static=True)
     scope: Same = eqx.field(static=True)
-    held: tuple
+    held: tuple[Any, ...]
     defaults: int = eqx.field(static=True)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function with the present values of what it closes over and of its defaults."""
         values = [closure_value(x) for x in self.held]
         defaults = tuple(values[: self.defaults]) or None
@@ -279,11 +282,8 @@ class Closure(eqx.Module):
         function = types.FunctionType(self.code, self.scope.value, None, defaults, cells)
         return function(*args, **kwargs)
 
-    def __reduce__(self):
-        """Return the parts for `pickle`, which writes functions of modules by name, but no lambdas nor inner functions.
-
-        cloudpickle writes all of them.
-        """
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the parts for `pickle`, which writes functions of modules by name; cloudpickle writes all functions."""
         scope = self.scope.value
         function: Any = sys.modules.get(scope.get("__name__"))
         for name in self.code.co_qualname.split("."):
@@ -294,25 +294,25 @@ class Closure(eqx.Module):
         return _closure_of, (function, self.held, self.defaults)
 
 
-def _closure_of(function: types.FunctionType, held: tuple, defaults: int) -> Closure:
+def _closure_of(function: types.FunctionType, held: tuple[Any, ...], defaults: int) -> Closure:
     """Return a `Closure` from its parts, for `pickle`."""
     return Closure(function.__code__, Same(function.__globals__), held, defaults)
 
 
 class Applied(eqx.Module):
-    """The result of `functools.partial` as a pytree, like a `Closure`."""
+    """The result of `functools.partial` as a pytree: its function by `as_pytree`, its arguments by `closure_leaf`."""
 
-    f: Callable
-    args: tuple
-    keywords: dict
+    f: Callable[..., Any]
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
 
-    def __call__(self, *args, **keywords):
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the function with the bound arguments first, then the given ones."""
         given = {name: closure_value(x) for name, x in self.keywords.items()}
         return self.f(*(closure_value(x) for x in self.args), *args, **given, **keywords)
 
 
-def as_pytree(f: Callable) -> Callable:
+def as_pytree(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that can be part of a pytree: modules unchanged, plain functions as a `Closure`."""
     if isinstance(f, (eqx.Module, jax.tree_util.Partial)):
         return f
@@ -325,7 +325,7 @@ def as_pytree(f: Callable) -> Callable:
     return _closure(f, ()) or jax.tree_util.Partial(f)
 
 
-def _closure(f, within: tuple[int, ...]) -> Closure | None:
+def _closure(f: Any, within: tuple[int, ...]) -> Closure | None:
     """Return a function as a `Closure`; None if it is not a plain function, or refers to itself (ids in `within`)."""
     if not isinstance(f, types.FunctionType) or f.__kwdefaults__ or f.__dict__ or id(f) in within:
         return None
@@ -338,7 +338,7 @@ def _closure(f, within: tuple[int, ...]) -> Closure | None:
     return Closure(f.__code__, Same(f.__globals__), kept, len(f.__defaults__ or ()))
 
 
-def closure_leaf(value, within: tuple[int, ...] = ()):
+def closure_leaf(value: Any, within: tuple[int, ...] = ()) -> Any:
     """Return a value that a function closes over as a pytree.
 
     Functions are `Closure`s, numbers are leaves, and NumPy arrays among them static; all else is static as a whole.
@@ -347,30 +347,26 @@ def closure_leaf(value, within: tuple[int, ...] = ()):
     inner = _closure(value, within)
     if inner is not None:
         return inner
-    leaves = jax.tree.leaves(value, is_leaf=_is_module)
+    is_module = lambda x: isinstance(x, eqx.Module)
+    leaves = jax.tree.leaves(value, is_leaf=is_module)
     known = lambda x: _is_constant(x) or all(map(_is_number, jax.tree.leaves(x)))
     if not leaves or not all(map(known, leaves)):
         return Same(value)
-    return jax.tree.map(lambda x: Same(x) if _is_constant(x) else x, value, is_leaf=_is_module)
+    return jax.tree.map(lambda x: Same(x) if _is_constant(x) else x, value, is_leaf=is_module)
 
 
-def closure_value(value):
+def closure_value(value: Any) -> Any:
     """Return the value that `closure_leaf` turned into a pytree, the inverse of that function."""
-    is_leaf = lambda x: isinstance(x, Same) or _is_module(x)
-    return jax.tree.map(lambda x: x.value if isinstance(x, Same) else x, value, is_leaf=is_leaf)
+    plain = lambda x: x.value if isinstance(x, Same) else x
+    return jax.tree.map(plain, value, is_leaf=lambda x: isinstance(x, (Same, eqx.Module)))
 
 
-def _is_module(x) -> bool:
-    """Return True for an equinox module."""
-    return isinstance(x, eqx.Module)
-
-
-def _is_constant(x) -> bool:
+def _is_constant(x: Any) -> bool:
     """Return True for a NumPy array of numbers, which is static when a function closes over it."""
     return isinstance(x, np.ndarray) and not x.dtype.hasobject
 
 
-def _is_number(x) -> bool:
+def _is_number(x: Any) -> bool:
     """Return True for a leaf that may be traced without changing the function: real arrays, and traced values."""
     return isinstance(x, (float, jax.Array)) or getattr(getattr(x, "dtype", None), "kind", "") == "f"
 
@@ -378,8 +374,8 @@ def _is_number(x) -> bool:
 def real(shape: tuple[int | None, ...] = (), *, optional: bool = False, **kwargs: Any) -> Any:
     """Return a field of an element: real numbers of `shape`, in which None stands for any length.
 
-    `check_fields` checks them. An `optional` one may be absent. Plain zeros in tuples and lists are structure, see
-    `Sparse`; the class is `Structured`.
+    `check_fields` checks them. An `optional` one may be None. Plain zeros in tuples and lists are structure, see `Sparse`;
+    the class of the element must be `Structured`.
     """
     converter = with_known_zeros if shape else as_real
     return eqx.field(converter=converter, metadata={"shape": shape, "optional": optional}, **kwargs)
@@ -421,13 +417,19 @@ def with_fields(kind: type, module: Any, **fields: Any) -> Any:
     return same
 
 
-def where_tree(condition, yes, no):
+def where_rows(mask: np.ndarray, yes: Any, no: Any) -> Any:
+    """Return a tree of NumPy arrays with the rows of `yes` where the mask (rows,) is True, else those of `no`."""
+    pick = lambda a, b: np.where(mask.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+    return jax.tree.map(pick, yes, no)
+
+
+def where_tree(condition: Array, yes: Any, no: Any) -> Any:
     """Return the leaves of `yes` where the scalar condition holds, else those of `no`, as `jnp.where`."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def finite(tree):
-    """Replace numbers that are not finite by 1, and return the tree and True if there were none of those."""
+def finite(tree: Any) -> tuple[Any, Array]:
+    """Return a tree with 1 in place of numbers that are not finite, and True if all of them were finite."""
     params, static = eqx.partition(tree, eqx.is_inexact_array)
     leaves, structure = jax.tree.flatten(params)
     held = [_finite_or_one(x) for x in leaves]
@@ -437,7 +439,7 @@ def finite(tree):
 
 
 @jax.jit
-def _finite_or_one(x):
+def _finite_or_one(x: Array) -> tuple[Array, Array]:
     """Return x with 1 in place of numbers that are not finite, and True if there are none. Traced once per shape."""
     ok = lax.is_finite(x)
     return lax.select(ok, x, lax.full_like(x, 1)), lax.reduce_and(ok, range(ok.ndim)).reshape(1)

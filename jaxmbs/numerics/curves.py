@@ -21,7 +21,7 @@ def _periodic_moment_matrix(n: int) -> np.ndarray:
     return np.linalg.solve(neighbours + 4 * identity, 6 * (neighbours - 2 * identity))
 
 
-def _cubic(fraction, left, right, moment_left, moment_right):
+def _cubic(fraction: Array, left: Array, right: Array, moment_left: Array, moment_right: Array) -> Array:
     """Return a cubic at a fraction, 0 to 1, of an interval, from end values and h² times end second derivatives."""
     f, g = fraction, 1 - fraction
     return g * left + f * right + ((g**3 - g) * moment_left + (f**3 - f) * moment_right) / 6
@@ -40,17 +40,17 @@ def periodic_spline(values: Float[Array, " n"], period: float, x: Float[Array, "
     return _cubic(position - cell, values[k], values[after], moments[k], moments[after])
 
 
-def _tridiagonal(lower, diagonal, upper, rhs):
+def _tridiagonal(lower: Array, diagonal: Array, upper: Array, rhs: Array) -> Array:
     """Solve a tridiagonal system by Thomas' algorithm; matrices of splines are diagonally dominant and need no pivots."""
 
-    def forward(carry, row):
+    def forward(carry: tuple[Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Eliminate the lower entry of a row; return the scaled upper entry and right-hand side, twice."""
         c, d = carry
         low, mid, up, b = row
         pivot = mid - low * c
         return (up / pivot, (b - low * d) / pivot), (up / pivot, (b - low * d) / pivot)
 
-    def backward(x, row):
+    def backward(x: Array, row: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return an unknown, twice, from the next one and its eliminated row."""
         c, d = row
         x = d - c * x
@@ -61,7 +61,7 @@ def _tridiagonal(lower, diagonal, upper, rhs):
     return jax.lax.scan(backward, zero, reduced, reverse=True)[1]
 
 
-def _not_a_knot_second_derivatives(x, y):
+def _not_a_knot_second_derivatives(x: Array, y: Array) -> Array:
     """Return second derivatives at the knots x; the third one has no jump at the second and last but one."""
     h = jnp.diff(x)
     slope = jnp.diff(y) / h

@@ -7,12 +7,13 @@ straight-line programs, by array code elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.numerics.roots import implicit_solution
@@ -32,6 +33,9 @@ class Factored(eqx.Module):
         sign: the sign of the determinant, −1, 0 or 1 (1 if the matrix is not square).
         rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum.
         kept: 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
+        _factors: the factors from `factorise`, or the pseudo-inverse (n, m).
+        _kind: "general", "symmetric", "semidefinite" or "pseudo".
+        _limit: the argument `limit` of `factorise`; for "pseudo" False if solutions are to be zero.
     """
 
     matrix: Float[Array, "rows n"]
@@ -55,12 +59,12 @@ class Factored(eqx.Module):
         return x[:, 0] if rhs.ndim == 1 else x
 
 
-def factor(matrix: Float[Array, "rows n"], regular=True, *, determined: bool = False) -> Factored:
+def factor(matrix: Float[Array, "rows n"], regular: Array | bool = True, *, determined: bool = False) -> Factored:
     """Return the factors of a matrix; if `regular` is False its solutions and their derivatives are zero.
 
-    A matrix that is not square has its pseudo-inverse, which needs singular values, unless its rows are more than
-    enough and known to leave nothing free (`determined`): then those with the largest pivots are solved, and the others
-    are taken to agree.
+    A matrix that is not square gets its pseudo-inverse, by singular values. If it has more rows than columns and is known
+    to have full column rank (`determined`), the rows with the largest pivots are solved instead, and the others are assumed
+    to agree with them.
 
     Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
     an angle: without that neither pivots nor the condition estimate mean anything.
@@ -96,7 +100,7 @@ def factor_symmetric_semidefinite(
     return _factor(matrix, jax.lax.stop_gradient(limit), "semidefinite")
 
 
-def pivot_floor(dtype) -> float:
+def pivot_floor(dtype: DTypeLike) -> float:
     """Return the fraction of a diagonal entry below which a pivot is left out, because it is only rounding.
 
     It is some tens of rounding errors. Near a singular position true pivots are as small as the square of the distance
@@ -106,8 +110,8 @@ def pivot_floor(dtype) -> float:
     return 64 * float(jnp.finfo(dtype).eps)
 
 
-def floors(kept, *, revived: bool) -> Float[Array, " n"]:
-    """Return pivot floors for a matrix similar to a factored one, of which the rows `kept` were used.
+def floors(kept: Array, *, revived: bool) -> Float[Array, " n"]:
+    """Return the pivot floor of each row for a matrix similar to a factored one, whose mask of used rows is `kept`.
 
     These rows have the usual floor. The others are left out; if `revived`, they are used if their pivots are far from
     rounding.
@@ -117,7 +121,7 @@ def floors(kept, *, revived: bool) -> Float[Array, " n"]:
     return jnp.where(kept > 0, pivot_floor(kept.dtype), excluded)
 
 
-def redundancy(dtype) -> float:
+def redundancy(dtype: DTypeLike) -> float:
     """Return the `rcond` of a semidefinite matrix below which rows may depend on each other.
 
     It is ε^⅔, far from rounding and from the pivots of regular mechanisms.
@@ -125,21 +129,16 @@ def redundancy(dtype) -> float:
     return float(jnp.finfo(dtype).eps) ** (2 / 3)
 
 
-def _factor(matrix, limit, kind: str) -> Factored:
+def _factor(matrix: Array, limit: Array | bool, kind: str) -> Factored:
     """Return a matrix factored by `factorise`; `kind` and `limit` as there."""
     limit = jnp.asarray(limit)
     factors, sign, rcond, kept = factorise(matrix, limit, kind)
     return Factored(matrix, sign, rcond, kept, factors, kind, limit)
 
 
-def diagonal(entries: Float[Array, " n"]) -> Callable:
+def diagonal(entries: Float[Array, " n"]) -> Callable[[Array], Array]:
     """Return the function x ↦ D x, D being the diagonal matrix of these entries, for x (n,) or (n, k)."""
     return lambda x: entries.reshape(-1, *[1] * (x.ndim - 1)) * x
-
-
-def symmetric_solver(matrix: Float[Array, "n n"]) -> Callable:
-    """Return the function rhs ↦ A⁻¹ rhs for a symmetric positive definite matrix A."""
-    return factor_symmetric_positive(matrix).solve
 
 
 class Support(NamedTuple):
@@ -173,17 +172,17 @@ class Support(NamedTuple):
 
 
 def solve_saddle_point(
-    mass,
-    jacobian,
-    force,
-    right,
-    floor=None,
-    sizes=None,
+    mass: Array,
+    jacobian: Array,
+    force: Array,
+    right: Array,
+    floor: Array | None = None,
+    sizes: Array | None = None,
     *,
     definite: bool = True,
     support: Support | None = None,
     refined: bool = False,
-):
+) -> tuple[Array, Array, Array]:
     """Solve M a = Q + Jᵀλ and J a = γ for accelerations and multipliers, by the Schur complement J M⁻¹ Jᵀ.
 
     Of rows of J that depend on each other some have a multiplier of zero; γ has to be consistent. Derivatives solve the
@@ -220,7 +219,7 @@ def solve_saddle_point(
     return x[:n], x[n:], jax.lax.stop_gradient(schur.kept)
 
 
-def _refined_saddle_point(factors, right):
+def _refined_saddle_point(factors: tuple[Any, ...], right: Array) -> Array:
     """Return (a, λ) in one vector, improved by one step of iterative refinement; right is (Q, γ)."""
     mass, jacobian = factors[:2]
     x = _eliminated_saddle_point(factors, right)
@@ -228,7 +227,7 @@ def _refined_saddle_point(factors, right):
     return x - _eliminated_saddle_point(factors, gap)
 
 
-def _eliminated_saddle_point(factors, right):
+def _eliminated_saddle_point(factors: tuple[Any, ...], right: Array) -> Array:
     """Return (a, λ) in one vector by the Schur complement J M⁻¹ Jᵀ; right is (Q, γ) in one vector."""
     _, jacobian, inverse_mass, schur, pull = factors
     force, right = jnp.split(right, [jacobian.shape[1]])
@@ -237,7 +236,7 @@ def _eliminated_saddle_point(factors, right):
     return jnp.concatenate([free + inverse_mass.solve(jacobian.T @ multipliers), multipliers])
 
 
-def _saddle_point_gap(given, x):
+def _saddle_point_gap(given: tuple[Array, Array, Array, Array], x: Array) -> Array:
     """Return (M a − Jᵀλ − Q, J a − γ) in one vector, for x = (a, λ)."""
     mass, jacobian, force, right = given
     a, multipliers = jnp.split(x, [force.shape[0]])
@@ -265,7 +264,7 @@ def dependent_columns(matrix: Float[Array, "rows n"]) -> Bool[Array, " n"]:
     return taken
 
 
-def _pseudo(matrix, regular) -> Factored:
+def _pseudo(matrix: Array, regular: Array | bool) -> Factored:
     """Return a matrix of any shape factored by its pseudo-inverse; `regular` as of `factor`."""
     m, n = matrix.shape
     one, kept = jnp.ones((), matrix.dtype), jnp.ones(m, matrix.dtype)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.arrays import where_tree
@@ -136,7 +137,7 @@ class _MarchCarry(NamedTuple):
 
 
 def follow_root(
-    f: Callable,
+    f: Callable[[Array, Array], Array],
     space: Space,
     times: Float[Array, " T"],
     start: Float[Array, " n"],
@@ -180,18 +181,20 @@ def follow_root(
     stepper = _Stepper(f, space, units, dtype, tolerance, corrections)
     start_time = times[0] if start_time is None else start_time
 
-    def to_next_time(carry, target):
+    def to_next_time(
+        carry: tuple[Array, _MarchCarry], target: Array
+    ) -> tuple[tuple[Array, _MarchCarry], tuple[Array, ...]]:
         """March from one time to the next; return (new time, carry) and the row of the result there."""
         before, march = carry
         interval = jnp.abs(target - before)
         march = march._replace(reached=jnp.asarray(False))
 
-        def is_unfinished(carry):
+        def is_unfinished(carry: tuple[int, _MarchCarry]) -> Array:
             """Return True if the next time is not reached, the motion goes on, and steps are left."""
             tries, march = carry
             return (tries < budget + 1) & ~march.reached & (march.ended == Status.CONVERGED)
 
-        def step(carry):
+        def step(carry: tuple[int, _MarchCarry]) -> tuple[int, _MarchCarry]:
             """Take one trial step towards the next time, and count it."""
             tries, march = carry
             return tries + 1, stepper.advance(march, target, interval, budget)
@@ -222,9 +225,20 @@ def follow_root(
 
 
 class _Stepper:
-    """The trial steps of `follow_root`: prediction, correction, acceptance test and step size."""
+    """The trial steps of `follow_root`, whose arguments it takes: prediction, correction, acceptance test and step size.
 
-    def __init__(self, f: Callable, space: Space, units: Units, dtype, tolerance: float, corrections: int):
+    In its methods `interval` is the time between the two output times on both sides of the step, positive.
+    """
+
+    def __init__(
+        self,
+        f: Callable[[Array, Array], Array],
+        space: Space,
+        units: Units,
+        dtype: DTypeLike,
+        tolerance: float,
+        corrections: int,
+    ) -> None:
         eps = float(jnp.finfo(dtype).eps)
         self.f, self.space, self.units, self.dtype, self.corrections = f, space, units, dtype, corrections
         self.tolerance, self.rounding, self.crossing_error = tolerance, gap_limit(dtype, 0.0), eps**CROSSING_ERROR_POWER
@@ -234,16 +248,16 @@ class _Stepper:
         self.corrected = eps**SINGULAR_POWER
         self.last_correction = eps**LAST_CORRECTION_POWER
 
-    def newton(self, q, t):
-        """Return q after Newton steps, Haug (3.6.7), until one is so small that the next would change nothing."""
+    def newton(self, q: Array, t: Array) -> Array:
+        """Return q after Newton steps at the time t, Haug (3.6.7), until one is so small that the next changes nothing."""
         size = self.units.size
 
-        def is_unfinished(carry):
+        def is_unfinished(carry: tuple[int, Array, Array]) -> Array:
             """Return True if Newton steps are left and the last one was not yet negligible."""
             count, _, change = carry
             return (count < self.corrections) & ~(change <= self.corrected)
 
-        def step(carry):
+        def step(carry: tuple[int, Array, Array]) -> tuple[int, Array, Array]:
             """Take one Newton step; carry: (count, q, size of the last step)."""
             count, q, _ = carry
             factors = factor(jacobian(self.f, self.space, q, t), determined=True)
@@ -252,8 +266,8 @@ class _Stepper:
 
         return jax.lax.while_loop(is_unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
 
-    def correct(self, q, t, carried_v, carried_a) -> _CorrectedPoint:
-        """Return a predicted position after Newton steps, with velocity and acceleration.
+    def correct(self, q: Array, t: Array, carried_v: Array, carried_a: Array) -> _CorrectedPoint:
+        """Return the predicted position q at the time t after Newton steps, with its velocity and acceleration.
 
         If f_q is singular, these are the extrapolated `carried_v` and `carried_a`.
         """
@@ -277,13 +291,13 @@ class _Stepper:
         side = jnp.where(regular, matrix if matrix.shape[0] > matrix.shape[1] else factors.sign, 0)
         return _CorrectedPoint(_MotionState(t, q, v, a, side), finite & closed, ~regular, finite)
 
-    def no_side(self, q, t):
+    def no_side(self, q: Array, t: Array) -> Array:
         """Return a `side` of zeros, which marks a position where f_q is singular."""
         rows = jax.eval_shape(self.f, q, t).shape[0]
         return jnp.zeros(() if rows <= self.space.m else (rows, self.space.m), self.dtype)
 
     @staticmethod
-    def has_crossed(before, after):
+    def has_crossed(before: Array, after: Array) -> Array:
         """Return True if f_q was singular an odd number of times between two positions with these values of `side`."""
         if not after.ndim:
             return before * after < 0
@@ -291,7 +305,7 @@ class _Stepper:
         # that depend on others in the same way all change their sign together.
         return factor(before.T @ after).sign < 0
 
-    def diverges(self, state: _MotionState, interval):
+    def diverges(self, state: _MotionState, interval: Array) -> Array:
         """Return True if a fold is close: the velocity would grow a hundredfold within an interval, fiftyfold in float32.
 
         A march that ends at a fold has come to within a few of its shortest steps.
@@ -299,7 +313,7 @@ class _Stepper:
         growth = min(MAX_VELOCITY_GROWTH, MAX_VELOCITY_GROWTH_BY_SHORTEST_STEP / self.shortest)
         return self.units.size(state.a) * interval > growth * self.units.size(state.v)
 
-    def attempt(self, state: _MotionState, t, interval):
+    def attempt(self, state: _MotionState, t: Array, interval: Array) -> tuple[_CorrectedPoint, Array]:
         """Return the corrected point one step from `state`, at time t, and True if the step there is resolved."""
         size, space = self.units.size, self.space
         h = t - state.t
@@ -322,22 +336,22 @@ class _Stepper:
         kink = kink & (size(space.difference(state.q, new.q)) <= 2 * moved_by_v)
         return point, (resolved & (~crossed | straight)) | kink
 
-    def step_size(self, state: _MotionState, largest_step):
+    def step_size(self, state: _MotionState, largest_step: Array) -> Array:
         """Return the length of the next step; |v| grows as d^(−1/2) at a distance d from a fold: d = |v| / 2|a|."""
         fold = FOLD_APPROACH * self.units.size(state.v) / (2 * self.units.size(state.a) + jnp.finfo(self.dtype).tiny)
         size = jnp.minimum(jnp.maximum(fold, largest_step / MAX_STEP_REDUCTION), largest_step)
         return jnp.where(jnp.isfinite(largest_step), size, jnp.inf)
 
     @staticmethod
-    def on_branch(march: _MarchCarry, branch) -> _MarchCarry:
+    def on_branch(march: _MarchCarry, branch: Array) -> _MarchCarry:
         """Return the march with `branch` as its velocity, if it has just reached its first singular time."""
         leaves = march.reached & (march.code == Status.SINGULAR) & ~march.branched
         state = march.state
         state = state._replace(v=jnp.where(leaves, branch, state.v), a=jnp.where(leaves, 0, state.a))
         return march._replace(state=state, branched=march.branched | leaves)
 
-    def advance(self, march: _MarchCarry, target, interval, budget: int) -> _MarchCarry:
-        """Return the march after one trial step towards the next time."""
+    def advance(self, march: _MarchCarry, target: Array, interval: Array, budget: int) -> _MarchCarry:
+        """Return the march after one trial step towards the output time `target`; `budget` limits the number of steps."""
         state, largest_step = march.state, march.largest_step
         final, target = target, jnp.where(march.fresh, state.t, target)
         remaining = target - state.t

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +24,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive
-from jaxmbs.numerics.roots import given_tangents, with_respect_to
-from jaxmbs.numerics.scaling import Units, norm
+from jaxmbs.numerics.roots import with_respect_to
+from jaxmbs.numerics.scaling import Units, max_norm
 from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs import ProgramWithFallback, convert_closure
 
+# Guess, time, and the other numbers that a function f depends on.
+Given = tuple[Array, Array, Any]
 # Number of refinements of a solution with JᵀJ + δ H in place of the singular limit δ → 0. For a singular value σ of J
 # the first solution has a relative error of δ / σ², and each refinement multiplies the error by this factor.
 REFINEMENTS = 3
@@ -71,7 +73,7 @@ class _Progress(NamedTuple):
 
 
 class _Linearised(NamedTuple):
-    """F, J, μ, the component of y along the constraints, H, and the factors of JᵀJ + δ H, at a point."""
+    """F, J, μ, the part y + Jᵀμ of y along the constraints, H, the factors of JᵀJ + δ H, and δ, at a point."""
 
     value: Float[Array, " rows"]
     matrix: Float[Array, "rows m"]
@@ -81,7 +83,7 @@ class _Linearised(NamedTuple):
     factors: Factored
     delta: float
 
-    def solve(self, free, gap):
+    def solve(self, free: Array, gap: Array) -> Array:
         """Return dy with H dy + Jᵀν = −free and J dy = −gap, the latter in the sense of least squares."""
         y, nu = jnp.zeros_like(free), jnp.zeros_like(gap)
         for _ in range(1 + REFINEMENTS):
@@ -93,27 +95,27 @@ class _Linearised(NamedTuple):
         return y
 
 
-def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Root, tolerance: float) -> Nearest:
+def nearest_root(
+    f: Callable[[Array], Array], space: Space, guess: Float[Array, " n"], root: Root, tolerance: float
+) -> Nearest:
     """Return the root nearest to `guess`, moved along f = 0 from another one. If the guess is a root, it is returned.
 
-    Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. Nothing here is differentiated.
+    Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. `tolerance` is the largest gap that `root` may
+    have, in units of the mechanism. Nothing here is differentiated.
     """
     units, unit = root.units, root.units.vector
     shift = space.difference(guess, root.q) / unit
-    rows = units.rows(_jacobian(f, space, guess, unit, shift) / unit[None, :])
-    scaled = lambda y: f(space.retract(guess, unit * y)) / rows
+    value_of = lambda y: f(space.retract(guess, unit * y))
+    rows = units.rows(jax.jacfwd(value_of)(shift) / unit[None, :])
+    scaled = lambda y: value_of(y) / rows
     small = float(jnp.finfo(guess.dtype).eps) ** CONVERGED_POWER
-
-    def is_unfinished(now: _Progress):
-        """Return True if steps are left and the iteration has not converged."""
-        return (now.steps < MAX_STEPS) & ~now.done
 
     def step(now: _Progress) -> _Progress:
         """Take one damped Newton step, or reject it and increase the damping."""
         at = _linearised(scaled, now.y, tolerance, now.damping)
         change = at.solve(at.free, at.value)
-        size = norm(change)
-        change = change / jnp.maximum(1, size / (MAX_STEP * jnp.maximum(1, norm(now.y))))
+        size = max_norm(change)
+        change = change / jnp.maximum(1, size / (MAX_STEP * jnp.maximum(1, max_norm(now.y))))
         trial = now.y + change
         merit = lambda y, value: 0.5 * y @ y + at.multipliers @ value + GAP_WEIGHT * value @ value
         before, after = merit(now.y, at.value), merit(trial, scaled(trial))
@@ -131,52 +133,66 @@ def nearest_root(f: Callable, space: Space, guess: Float[Array, " n"], root: Roo
 
     zero = jnp.zeros((), guess.dtype)
     now = _Progress(shift, zero, jnp.zeros((), int), root.exact)
-    now = jax.lax.while_loop(is_unfinished, step, now)
+    now = jax.lax.while_loop(lambda now: (now.steps < MAX_STEPS) & ~now.done, step, now)
     q = jnp.where(root.exact, guess, space.retract(guess, unit * now.y))
     # If a rotation exceeds half a turn, the same configuration has a shorter displacement, and y is not the nearest.
-    shortest = norm(space.difference(guess, q) / unit - now.y) <= small
+    shortest = max_norm(space.difference(guess, q) / unit - now.y) <= small
     return Nearest(q, now.done & shortest)
 
 
 def differentiable_nearest_root(
-    f: Callable, space: Space, length: Callable, q: Float[Array, " n"], guess, t, tolerance: float, regular=True
+    f: Callable[[Array, Array], Array],
+    space: Space,
+    length: Callable[[Array], Array],
+    q: Float[Array, " n"],
+    guess: Array,
+    t: Array,
+    tolerance: float,
+    regular: Array | bool = True,
 ) -> Float[Array, " n"]:
     """Return `q`, the root of f(q, t) nearest to `guess`, as a differentiable function of everything it depends on.
 
     That is the guess, t, and everything that `f` and `length` close over; `length` is a function of the guess that returns
-    the unit of displacements that are lengths. The derivatives are those of the conditions of the minimum, for every order
-    and both modes of differentiation. If `regular` is False they are zero.
+    the unit of displacements that are lengths; `tolerance` is that of `nearest_root`. The derivatives are those of the
+    conditions of the minimum, for every order and both modes of differentiation. If `regular` is False they are zero.
     """
     both, constants = convert_closure(lambda q, t: (f(q, t), length(q)), guess, t)
     return _nearest(both, space, tolerance, jnp.asarray(regular), (guess, t, constants), jax.lax.stop_gradient(q))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _nearest(f, space, tolerance, regular, given, q):
+def _nearest(
+    f: Callable[..., tuple[Array, Array]], space: Space, tolerance: float, regular: Array, given: Given, q: Array
+) -> Array:
     """Return q; the rule below defines its derivatives."""
     return q
 
 
 @partial(_nearest.defjvp, symbolic_zeros=True)
-def _nearest_jvp(f, space, tolerance, primals, tangents):
+def _nearest_jvp(
+    f: Callable[..., tuple[Array, Array]],
+    space: Space,
+    tolerance: float,
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+) -> tuple[Array, Array]:
     """Return the root and its tangent, by implicit differentiation of the conditions of the minimum."""
     regular, given, q = primals
-    put, take = with_respect_to(tangents[1])
+    rates, put, take = with_respect_to(tangents[1])
     # The result, not the argument, so that its derivative is used if the tangent is differentiated again.
     q = _nearest(f, space, tolerance, regular, given, q)
-    rates = given_tangents(tangents[1])
     if not rates:
         return q, jnp.zeros_like(q)
 
-    def tangent(q, given, regular, *rates):
+    def tangent(q: Array, given: Given, regular: Array, *rates: Array) -> Array:
         """Return the tangent of q from the rates of the differentiated numbers; zero if `regular` is False."""
 
-        def unit(given):
+        def unit(given: Given) -> Array:
             """Return the unit of each component of a displacement (m,)."""
             guess, t, constants = given
             return Units(space.angular, f(guess, t, *constants)[1]).vector
 
-        def configuration(given, y):
+        def configuration(given: Given, y: Array) -> Array:
             """Return guess ⊕ (unit · y), for a displacement y in units."""
             return space.retract(given[0], unit(given) * y)
 
@@ -187,7 +203,7 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
         scaled = lambda given, y: value_of(given, y) / rows
         at = _linearised(partial(scaled, given), y, tolerance, jnp.zeros((), q.dtype))
 
-        def conditions(active):
+        def conditions(active: tuple[Array, ...]) -> tuple[Array, Array]:
             """Return (Fᵧᵀμ, F), the parts of the conditions that depend on the differentiated numbers."""
             value, pull = jax.vjp(partial(scaled, put(given, active)), y)
             return pull(at.multipliers)[0], value
@@ -201,12 +217,7 @@ def _nearest_jvp(f, space, tolerance, primals, tangents):
     return q, ProgramWithFallback(tangent)(q, given, regular, *rates)
 
 
-def _jacobian(f, space, guess, unit, y):
-    """Return the Jacobian of y ↦ f(guess ⊕ (unit · y)), unit (m,) being the unit of each component of y."""
-    return jax.jacfwd(lambda y: f(space.retract(guess, unit * y)))(y)
-
-
-def _linearised(scaled: Callable, y, tolerance: float, damping) -> _Linearised:
+def _linearised(scaled: Callable[[Array], Array], y: Array, tolerance: float, damping: Array) -> _Linearised:
     """Return `_Linearised` at the displacement y, for the function y ↦ F = `scaled`(y)."""
     eps = float(jnp.finfo(y.dtype).eps)
     delta = max(0.1 * eps**0.5, 100 * tolerance**2)

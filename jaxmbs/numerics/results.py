@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 import jax
 
@@ -51,12 +52,12 @@ class AnalysisError(ValueError):
     """
 
 
-def check_known(result) -> None:
+def check_known(result: Any) -> None:
     """Raise `ValueError` if `throw=True` is used inside a transformation, where the result is traced."""
     check_outside("throw=True", "inside, read `.status`", result)
 
 
-def check_outside(name: str, instead: str, *given) -> None:
+def check_outside(name: str, instead: str, *given: Any) -> None:
     """Raise `ValueError` if any number in `given` is traced: `name` cannot be used there, `instead` says what to do."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given)):
         raise ValueError(f"{name} works outside jit, vmap and grad only; {instead}")

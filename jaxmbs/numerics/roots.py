@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,10 @@ from jaxtyping import Array, Float
 
 from jaxmbs.programs import open_closure, save_for_reverse
 
+# A function of a vector (m,), with values (m,).
+VectorFunction = Callable[[Array], Array]
+# A function of a tree of numbers and of a vector (m,), with values (m,).
+GivenFunction = Callable[[Any, Array], Array]
 # Largest number of tangents that `newton_by_tangents` takes.
 MAX_TANGENTS = 20
 # `newton_by_tangents` restarts at its other starting point if it has not converged with this many tangents.
@@ -27,34 +32,37 @@ ALL_DIGITS = 0.75
 MIN_SHORTENING = 0.1
 
 
-def simplified_newton(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int, refinements: int = 2):
+def simplified_newton(
+    f: VectorFunction, solve: VectorFunction, x: Float[Array, " m"], iterations: int
+) -> tuple[Array, Array, Array]:
     """Take steps x ← x − solve(f(x)), with one approximate inverse for all.
 
     The result is differentiated implicitly, dx = −f_x⁻¹ df, by everything that `f` closes over: with `solve` for f_x⁻¹, and
-    refinements that make up for the difference, each by as much as a step of the iteration itself. `solve` counts as
+    as many refinements as iterations, because each makes up for the difference as much as a step does. `solve` counts as
     constant.
 
     Args:
         f: function of x (m,).
         solve: approximate inverse of f_x.
         x: start.
-        iterations: number of steps.
-        refinements: number of solutions for a derivative.
+        iterations: number of steps, and of solutions for a derivative.
 
     Returns:
         (x, last correction, f before it).
     """
     x, change, value = newton_steps(f, solve, x, iterations)
-    return root_near(f, solve, x, refinements), change, value
+    return root_near(f, solve, x, iterations), change, value
 
 
-def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations: int):
+def newton_steps(
+    f: VectorFunction, solve: VectorFunction, x: Float[Array, " m"], iterations: int
+) -> tuple[Array, Array, Array]:
     """Return (x, last correction, f before it) as `simplified_newton`, without derivatives."""
     f, given = open_closure(f, x)
     inverse, factors = open_closure(solve, x)
     given, factors, x = jax.lax.stop_gradient((given, factors, x))
 
-    def iterate(_, carry):
+    def iterate(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         """Take one step; carry: (x, last correction, f before it)."""
         value = f(given, carry[0])
         change = inverse(factors, value)
@@ -63,7 +71,15 @@ def newton_steps(f: Callable, solve: Callable, x: Float[Array, " m"], iterations
     return jax.lax.fori_loop(0, iterations, iterate, (x, jnp.zeros_like(x), jnp.zeros_like(x)))
 
 
-def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iterations: int, good: Callable):
+def newton_by_tangents(
+    f: VectorFunction,
+    solver: Callable[[Array], VectorFunction],
+    x: Array,
+    again: Array,
+    n: int,
+    iterations: int,
+    good: Callable[[Array, Array, Array, float], Array],
+) -> tuple[Array, Array]:
     """Solve a saddle-point problem f = (balance (n,), gap) = 0 by Newton's method with a line search, without derivatives.
 
     Each tangent is used for `iterations` steps, and the first one is nearly always enough. A force that is steep in a
@@ -87,13 +103,13 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
     given, x, again = jax.lax.stop_gradient((given, x, again))
     none, one = jnp.zeros_like(x), jnp.ones((), x.dtype)
 
-    def search(carry):
+    def search(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         """Take `iterations` steps with a new tangent; carry: (x, correction, f before it, number of tangents)."""
         x, _, _, count = carry
         x = jnp.where(count == TANGENTS_BEFORE_RESTART, again, x)
         solve = solver(x)
 
-        def iterate(_, carry):
+        def iterate(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
             """Take a Newton step; carry: point, step from there, its size, fraction to take, gap at the point, last f."""
             x, step, size, part, gap, _ = carry
             trial = x - part * step
@@ -120,14 +136,16 @@ def newton_by_tangents(f: Callable, solver: Callable, x, again, n: int, iteratio
     return jax.lax.stop_gradient((x, closed))
 
 
-def root_near(f: Callable, solve: Callable, x: Float[Array, " m"], refinements: int):
+def root_near(f: VectorFunction, solve: VectorFunction, x: Float[Array, " m"], refinements: int) -> Array:
     """Return x, a root of `f`, with the derivative that it has in `simplified_newton`."""
     f, given = open_closure(f, x)
     inverse, factors = open_closure(solve, x)
     return implicit_solution(f, inverse, given, jax.lax.stop_gradient(factors), x, refinements)
 
 
-def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[Array, " m"], refinements: int = 1):
+def implicit_solution(
+    f: GivenFunction, inverse: GivenFunction, given: Any, factors: Any, x: Float[Array, " m"], refinements: int = 1
+) -> Array:
     """Return x, a root of f(given, x), with the derivative dx = −f_x⁻¹ f_g dg by everything that is `given`.
 
     Args:
@@ -142,18 +160,19 @@ def implicit_solution(f: Callable, inverse: Callable, given, factors, x: Float[A
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _implicit(f, inverse, refinements, given, factors, x):
+def _implicit(f: GivenFunction, inverse: GivenFunction, refinements: int, given: Any, factors: Any, x: Array) -> Array:
     """Return x; the rule below defines its derivative by `given`."""
     return x
 
 
 @partial(_implicit.defjvp, symbolic_zeros=True)
-def _implicit_jvp(f, inverse, refinements, primals, tangents):
+def _implicit_jvp(
+    f: GivenFunction, inverse: GivenFunction, refinements: int, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Array, Array]:
     """Return x and its tangent −f_x⁻¹ f_g ġ, refined because `inverse` may not be exact."""
     given, factors, x = primals
     x = _implicit(f, inverse, refinements, given, factors, x)
-    put, take = with_respect_to(tangents[0])
-    rates = tuple(given_tangents(tangents[0]))
+    rates, put, take = with_respect_to(tangents[0])
     if not rates:
         return x, jnp.zeros_like(x)
     by_given = jax.jvp(lambda active: f(put(given, active), x), (take(given),), (rates,))[1]
@@ -164,36 +183,32 @@ def _implicit_jvp(f, inverse, refinements, primals, tangents):
     return x, x_dot
 
 
-def _is_zero(tangent) -> bool:
+def _is_zero(tangent: Any) -> bool:
     """Return True for the symbolic zero tangent of a value that does not change."""
     return isinstance(tangent, jax.custom_derivatives.SymbolicZero)
 
 
-def given_tangents(tangents) -> list:
-    """Return the tangents that are not known to vanish."""
-    return [x for x in jax.tree.leaves(tangents, is_leaf=_is_zero) if not _is_zero(x)]
-
-
-def with_respect_to(tangents):
-    """Return two functions, `put` and `take`, for the values of a pytree that have tangents.
+def with_respect_to(
+    tangents: Any,
+) -> tuple[tuple[Array, ...], Callable[[Any, Any], Any], Callable[[Any], tuple[Array, ...]]]:
+    """Return the tangents of a pytree that are not symbolic zeros, and functions for the values that have them.
 
     Args:
         tangents: pytree of tangents, symbolic zeros among them.
 
     Returns:
-        (values, selected) ↦ values with the selected ones replaced; values ↦ selected ones.
+        (rates, put, take): a tuple of the other tangents; (values, selected) ↦ values, where `selected` replaces those
+        that have tangents; values ↦ those that have tangents, in a tuple.
     """
     leaves, tree = jax.tree.flatten(tangents, is_leaf=_is_zero)
     active = [not _is_zero(x) for x in leaves]
 
-    def put(values, selected):
-        """Return the values with `selected` in the places of those that have tangents."""
+    def put(values: Any, selected: Iterable[Array]) -> Any:
         selected = list(selected)
         old = jax.tree.leaves(values)
         return jax.tree.unflatten(tree, [selected.pop(0) if on else x for on, x in zip(active, old, strict=True)])
 
-    def take(values):
-        """Return the values that have tangents, in a tuple."""
+    def take(values: Any) -> tuple[Array, ...]:
         return tuple(x for on, x in zip(active, jax.tree.leaves(values), strict=True) if on)
 
-    return put, take
+    return tuple(x for x in leaves if not _is_zero(x)), put, take

@@ -3,8 +3,7 @@
 Conventions: a rotation takes components in the frame of a body to components in a reference frame.
 Euler parameters are p = (e₀, e₁, e₂, e₃), scalar first, pᵀp = 1; p and −p are the same rotation. The Euler vector
 θ = φ u turns by φ about the unit vector u. Angular velocities ω are in the frame of the body.
-Everything is differentiable to any order, also at zero rotation. The functions that are used most are traced once, by
-`jax.jit`.
+Everything is differentiable to any order, also at zero rotation. `jax.jit` lets the functions used most be traced once.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ Parameters = Float[Array, "4"]
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
-# `between` takes two directions as opposite, and turns about any normal, if the angle between them differs from π by
-# less than this, in radians.
+# `between` takes directions as opposite if the angle between them differs from π by less than this, in radians.
 MAX_OPPOSITE_ANGLE = 1e-6
 
 
@@ -113,7 +111,6 @@ def normalised(p: Parameters) -> Parameters:
         [0.6 0.  0.  0.8]
     """
     square = p @ p
-    # NaN stays NaN.
     known = square != 0
     return jnp.where(known, p / jnp.sqrt(jnp.where(known, square, 1)), identity(p.dtype))
 
@@ -349,9 +346,7 @@ def about(axis: int, angle: Float[Array, ""] | float) -> Parameters:
 
 
 def from_angles(angles: Vector) -> Parameters:
-    """Return Euler parameters of body-fixed angles 1-2-3: A = A₁(θ₁) A₂(θ₂) A₃(θ₃).
-
-    The rotations are first about x, then about the new y, then about the new z.
+    """Return Euler parameters of A = A₁(θ₁) A₂(θ₂) A₃(θ₃): rotations about x, then the new y, then the new z.
 
     Args:
         angles: (3,), θ in radians.
@@ -394,7 +389,7 @@ def angles_to_velocity(angles: Vector) -> Matrix:
          [0.       1.       0.      ]
          [0.5      0.       1.      ]]
     """
-    _, (c2, c3), (s2, s3) = angles, jnp.cos(angles[1:]), jnp.sin(angles[1:])
+    (c2, c3), (s2, s3) = jnp.cos(angles[1:]), jnp.sin(angles[1:])
     zero, one = jnp.zeros_like(c2), jnp.ones_like(c2)
     rows = (c2 * c3, s3, zero), (-c2 * s3, c3, zero), (s2, zero, one)
     return jnp.stack([jnp.stack(row) for row in rows])
@@ -412,7 +407,7 @@ def velocity_to_angles(angles: Vector) -> Matrix:
          [ 0.       1.       0.      ]
          [-1.732051  0.       1.      ]]
     """
-    _, (c2, c3), (s2, s3) = angles, jnp.cos(angles[1:]), jnp.sin(angles[1:])
+    (c2, c3), (s2, s3) = jnp.cos(angles[1:]), jnp.sin(angles[1:])
     zero, one = jnp.zeros_like(c2), jnp.ones_like(c2)
     rows = (c3 / c2, -s3 / c2, zero), (s3, c3, zero), (-s2 * c3 / c2, s2 * s3 / c2, one)
     return jnp.stack([jnp.stack(row) for row in rows])

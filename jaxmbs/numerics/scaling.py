@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 # Gaps smaller than this many rounding units, relative to the size of the mechanism, count as zero: a smaller tolerance
@@ -16,7 +17,7 @@ ROOT_ROUNDINGS = 1000
 DEFAULT_TOLERANCE = 1e-8
 
 
-def norm(x):
+def max_norm(x: Array) -> Array:
     """Return the largest absolute value in x, which must not be empty."""
     return jnp.max(jnp.abs(x))
 
@@ -45,12 +46,15 @@ class Units(NamedTuple):
         return jnp.maximum(jnp.abs(jnp.max(lengths, initial=0) / self.length), jnp.max(angles, initial=0))
 
     def rows(self, matrix: Float[Array, "rows m"]) -> Float[Array, " rows"]:
-        """Return the largest change of each row of f by one unit of a coordinate; 1 for rows that are constant."""
+        """Return the largest change of each row of f, with the Jacobian `matrix`, by one unit of a coordinate.
+
+        1 for rows that are constant.
+        """
         largest = jnp.max(jnp.abs(matrix * self.vector[None, :]), axis=1, initial=0)
         return jnp.where(largest > 0, largest, 1)
 
     def gap(self, matrix: Float[Array, "rows m"], value: Float[Array, " rows"]) -> Float[Array, ""]:
-        """Return the largest |f_k|, each divided by the change of f_k that a displacement by `length` makes.
+        """Return the largest |f_k|, each divided by the change of f_k by `length`, from f_q and f, `matrix` and `value`.
 
         If a row depends on angles only, it is divided by its change with an angle of 1. For other rows, derivatives by
         angles do not count: they grow with the distance of a body from its joint, and a gap must not look small because
@@ -63,10 +67,11 @@ class Units(NamedTuple):
         return jnp.max(jnp.abs(value / scale), initial=0)
 
 
-def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
+def unit_of_length(matrix: Array, extent: Array, angular: np.ndarray) -> Float[Array, ""]:
     """Return the largest position or lever arm, the ratio of the changes of a row of f by an angle and by a length.
 
-    `extent` is `Manifold.extent` of the configuration.
+    `matrix` (rows, m) is the Jacobian, `extent` (m,) is `Manifold.extent` of the configuration, and `angular` (m,) the mask
+    of the columns for angles.
     """
     size = jnp.abs(matrix)
     arms = jnp.max(jnp.where(angular[None, :], size, 0), axis=1, initial=0)
@@ -76,6 +81,6 @@ def unit_of_length(matrix, extent, angular) -> Float[Array, ""]:
     return jnp.where((longest > 0) & jnp.isfinite(longest), longest, 1).astype(matrix.dtype)
 
 
-def gap_limit(dtype, tolerance: float) -> float:
+def gap_limit(dtype: DTypeLike, tolerance: float) -> float:
     """Return the upper bound of `Units.gap` for a root: the tolerance, or the rounding of `dtype` if that is larger."""
     return max(tolerance, ROOT_ROUNDINGS * float(jnp.finfo(dtype).eps))

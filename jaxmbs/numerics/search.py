@@ -14,10 +14,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.arrays import where_tree
-from jaxmbs.numerics.linear_algebra import symmetric_solver
-from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, norm, unit_of_length
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
+from jaxmbs.numerics.scaling import Units, gap_limit, max_norm, unit_of_length
 from jaxmbs.numerics.space import Space
 
+# Number of trials of `find_root` in one attempt.
+TRIALS_PER_ATTEMPT = 40
+# Largest number of attempts of `find_root`: the first begins at the guess, each further one at a displacement of it.
+MAX_ATTEMPTS = 5
 # Weight r of ‖f‖² against ‖q − guess‖² in the first step of `find_root`.
 FIRST_WEIGHT = 10.0
 # Factor on the weight r of `find_root` after each accepted step.
@@ -108,14 +112,11 @@ class _SearchCarry(NamedTuple):
 
 
 def find_root(
-    f: Callable,
+    f: Callable[[Array], Array],
     space: Space,
     guess: Float[Array, " n"],
     length: Float[Array, ""],
-    *,
-    tolerance: float = DEFAULT_TOLERANCE,
-    iterations: int = 40,
-    attempts: int = 5,
+    tolerance: float,
 ) -> Root:
     """Find a root of f(q) = 0 close to a guess by minimising ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9).
 
@@ -130,13 +131,11 @@ def find_root(
         guess: (n,).
         length: size of the mechanism, to which rows and coordinates are scaled.
         tolerance: largest gap of a root, relative to `length`; or the rounding error at the guess if that is larger.
-        iterations: number of trials in an attempt.
-        attempts: number of attempts.
 
     Returns:
         The point with the smallest gap; see `Root`.
     """
-    finder = _Finder(f, space, guess, length, tolerance, iterations, attempts)
+    finder = _Finder(f, space, guess, length, tolerance)
     search = jax.lax.while_loop(finder.is_unfinished, finder.step, finder.start())
     exact = finder.is_exact(search)
     q = jnp.where(exact, guess, space.retract(guess, search.best))
@@ -144,11 +143,12 @@ def find_root(
 
 
 class _Finder:
-    """The steps of `find_root`. The unknowns are displacements from the guess."""
+    """The steps of `find_root`, whose arguments it takes. The unknowns are displacements from the guess."""
 
-    def __init__(self, f: Callable, space: Space, guess, length, tolerance: float, iterations: int, attempts: int):
-        self.iterations, self.attempts, self.dtype = iterations, attempts, guess.dtype
-        self.n, self.units = space.m, Units(space.angular, length)
+    def __init__(
+        self, f: Callable[[Array], Array], space: Space, guess: Array, length: Array, tolerance: float
+    ) -> None:
+        self.n, self.dtype, self.units = space.m, guess.dtype, Units(space.angular, length)
         self.f = lambda x: f(space.retract(guess, x))
         self.origin = space.extent(guess)
         far = jnp.maximum(1, self.units.size(self.origin))
@@ -157,7 +157,6 @@ class _Finder:
         # Redundant constraints that contradict each other leave squared misfits in the normal matrix. The shift keeps them
         # from causing large steps.
         self.least_shift = max(8 * self.n * float(jnp.finfo(self.dtype).eps), 100 * tolerance**2)
-        self.most = iterations * attempts + FITTING_STEPS
 
     def start(self) -> _SearchCarry:
         """Return the carry before the first trial, which is the guess itself."""
@@ -188,8 +187,8 @@ class _Finder:
     def is_unfinished(self, search: _SearchCarry) -> Bool[Array, ""]:
         """Return True if another trial is needed: the root is not found or not polished, and trials are left."""
         polishing = (search.polished < POLISHING_STEPS) & (search.fitted < FITTING_STEPS)
-        unfinished = jnp.where(search.best_gap > self.limit, search.attempt < self.attempts, polishing)
-        return (search.rounds < self.most) & unfinished & ~self.is_exact(search)
+        unfinished = jnp.where(search.best_gap > self.limit, search.attempt < MAX_ATTEMPTS, polishing)
+        return (search.rounds < MAX_ATTEMPTS * TRIALS_PER_ATTEMPT + FITTING_STEPS) & unfinished & ~self.is_exact(search)
 
     def is_exact(self, search: _SearchCarry) -> Bool[Array, ""]:
         """Return True if the first point, the guess itself, is a root to rounding."""
@@ -199,7 +198,7 @@ class _Finder:
         """Return the carry after the evaluation of a trial."""
         judged = self._better_point(search)
         closer = judged.gap < search.best_gap
-        stalled = (search.iteration + 1 >= self.iterations) & (search.best_gap > self.limit)
+        stalled = (search.iteration + 1 >= TRIALS_PER_ATTEMPT) & (search.best_gap > self.limit)
         attempt = search.attempt + stalled
         # Sines of multiples of the golden angle: displacements without symmetry, the same in every run.
         directions = jnp.sin(2.399963 * jnp.arange(1, self.n + 1, dtype=self.dtype) * (attempt + 1))
@@ -264,11 +263,11 @@ class _Finder:
         # The shift covers the rounding of the normal matrix, or a rank-deficient one has no factor.
         shift = (1 / weight + search.damping + self.least_shift) * metric
         gradient = matrix.T @ search.value + metric * search.x / weight
-        solve = symmetric_solver(matrix.T @ matrix + jnp.diag(shift))
+        solve = factor_symmetric_positive(matrix.T @ matrix + jnp.diag(shift)).solve
         change = -solve(gradient)
         # Geodesic acceleration (Transtrum & Sethna 2012): the valleys of linkages are curved, because bodies turn.
         bend = jax.jvp(lambda x: jax.jvp(self.f, (x,), (change,))[1], (search.x,), (change,))[1]
         curve = -solve(matrix.T @ bend) / 2
-        change = change + jnp.where(norm(curve) <= MAX_BEND * norm(change), curve, 0)
+        change = change + jnp.where(max_norm(curve) <= MAX_BEND * max_norm(change), curve, 0)
         longest = MAX_STEP * jnp.maximum(1, search.gap)
         return search.x + change / jnp.maximum(1, self.units.size(change) / longest)

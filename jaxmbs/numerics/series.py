@@ -14,7 +14,7 @@ SERIES_LIMIT = 0.25
 SERIES_TERMS = 9
 
 
-def even(series: list[float], closed: Callable, s: Float[Array, ""]) -> Float[Array, ""]:
+def even(series: list[float], closed: Callable[[Array], Array], s: Float[Array, ""]) -> Float[Array, ""]:
     """Return a function of s = x² that is smooth at zero: its power series up to `SERIES_LIMIT`, `closed(s)` above."""
     small = s < SERIES_LIMIT
     near, far = jnp.where(small, s, 0), jnp.where(small, 1, s)
@@ -49,30 +49,30 @@ _BERNOULLI = [
 ]  # fmt: skip
 
 
-def cos(s):
+def cos(s: Array) -> Array:
     """Return cos √s, smooth at s = 0."""
     return even(_COS, lambda s: jnp.cos(jnp.sqrt(s)), s)
 
 
-def sinc(s):
+def sinc(s: Array) -> Array:
     """Return sin √s / √s, smooth at s = 0, where it is 1."""
     return even(_SINC, lambda s: jnp.sin(jnp.sqrt(s)) / jnp.sqrt(s), s)
 
 
-def versine(s):
+def versine(s: Array) -> Array:
     """Return (1 − cos √s) / s, smooth at s = 0, where it is ½."""
     return even(_VERSINE, lambda s: (1 - jnp.cos(jnp.sqrt(s))) / s, s)
 
 
-def excess(s):
+def excess(s: Array) -> Array:
     """Return (√s − sin √s) / √s³, smooth at s = 0, where it is 1/6."""
     return even(_EXCESS, lambda s: (jnp.sqrt(s) - jnp.sin(jnp.sqrt(s))) / (s * jnp.sqrt(s)), s)
 
 
-def cotangent_excess(s):
+def cotangent_excess(s: Array) -> Array:
     """Return (1 − √s/2 cot(√s/2)) / s, smooth at s = 0, where it is 1/12."""
 
-    def closed(s):
+    def closed(s: Array) -> Array:
         """Return the function for s above `SERIES_LIMIT`, where it needs no series."""
         half = jnp.sqrt(s) / 2
         return (1 - half * jnp.cos(half) / jnp.sin(half)) / s

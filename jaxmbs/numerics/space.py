@@ -51,33 +51,27 @@ class Flat(Manifold):
     """Coordinates whose rates are the velocities, n = m."""
 
     @staticmethod
-    def rate(q, v):
-        """Return q̇ = v."""
+    def rate(q: Array, v: Array) -> Array:
         return v
 
     @staticmethod
-    def retract(q, d):
-        """Return q + d."""
+    def retract(q: Array, d: Array) -> Array:
         return q + d
 
     @staticmethod
-    def difference(q, other):
-        """Return other − q."""
+    def difference(q: Array, other: Array) -> Array:
         return other - q
 
     @staticmethod
-    def chart_rate(d, v):
-        """Return ḋ = v."""
+    def chart_rate(d: Array, v: Array) -> Array:
         return v
 
     @staticmethod
-    def extent(q):
-        """Return q itself."""
+    def extent(q: Array) -> Array:
         return q
 
     @staticmethod
-    def normalised(q):
-        """Return q unchanged, since its numbers obey no conditions."""
+    def normalised(q: Array) -> Array:
         return q
 
 
@@ -85,33 +79,27 @@ class Constants(Manifold):
     """Coordinates that do not change: n numbers, but no velocities, m = 0."""
 
     @staticmethod
-    def rate(q, v):
-        """Return q̇ = 0."""
+    def rate(q: Array, v: Array) -> Array:
         return 0 * q
 
     @staticmethod
-    def retract(q, d):
-        """Return q unchanged; d is empty."""
+    def retract(q: Array, d: Array) -> Array:
         return q
 
     @staticmethod
-    def difference(q, other):
-        """Return the empty displacement."""
+    def difference(q: Array, other: Array) -> Array:
         return q[:0]
 
     @staticmethod
-    def chart_rate(d, v):
-        """Return the empty v."""
+    def chart_rate(d: Array, v: Array) -> Array:
         return v
 
     @staticmethod
-    def extent(q):
-        """Return an empty vector, as v has no components."""
+    def extent(q: Array) -> Array:
         return q[:0]
 
     @staticmethod
-    def normalised(q):
-        """Return q unchanged."""
+    def normalised(q: Array) -> Array:
         return q
 
 
@@ -141,26 +129,20 @@ class PartwiseSpace(Space):
         `args` pairs each vector with False if it is indexed like q, with True if it is indexed like v.
         """
 
-    def rate(self, q, v):
-        """Return q̇ = N(q) v."""
+    def rate(self, q: Array, v: Array) -> Array:
         return self._by_part("rate", (q, False), (v, True))
 
-    def retract(self, q, d):
-        """Return q ⊕ d, part by part."""
+    def retract(self, q: Array, d: Array) -> Array:
         return self._by_part("retract", (q, False), (d, True))
 
-    def difference(self, q, other):
-        """Return the shortest d with q ⊕ d = other, part by part."""
+    def difference(self, q: Array, other: Array) -> Array:
         return self._by_part("difference", (q, False), (other, False))
 
-    def chart_rate(self, d, v):
-        """Return ḋ if q ⊕ d moves with the velocity v, part by part."""
+    def chart_rate(self, d: Array, v: Array) -> Array:
         return self._by_part("chart_rate", (d, True), (v, True))
 
-    def extent(self, q):
-        """Return the coordinate that each component of v changes, 0 for rotations, part by part."""
+    def extent(self, q: Array) -> Array:
         return self._by_part("extent", (q, False))
 
-    def normalised(self, q):
-        """Return q with conditions on its numbers restored, part by part."""
+    def normalised(self, q: Array) -> Array:
         return self._by_part("normalised", (q, False))

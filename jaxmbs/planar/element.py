@@ -46,7 +46,7 @@ def angle_guide(
     neutral = 0.0 if mobility.neutral is None else mobility.neutral
     dtype = mobility.point_i.dtype
     sense = jnp.asarray(-1.0 if swapped else 1.0, dtype)
-    return mobility.first_angle, Shifted(motion, sense, jnp.asarray(sense * offset - neutral, dtype))
+    return mobility.free_slides, Shifted(motion, sense, jnp.asarray(sense * offset - neutral, dtype))
 
 
 class AbsoluteConstraint(PlanarConstraint):

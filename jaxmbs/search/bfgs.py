@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from jaxmbs.numerics.arrays import where_rows
+
 # A step is accepted if it lowers the value by at least this fraction of the linear prediction (Armijo's condition).
 # Nocedal & Wright, (3.6a).
 SUFFICIENT_DECREASE = 1e-4
@@ -45,13 +47,13 @@ class EvaluatedStarts(NamedTuple):
 
 
 def initial_memory(u: Float[np.ndarray, "starts n"]) -> Float[np.ndarray, "starts k"]:
-    """Return the memory before the first step: for each start H = I and the flag `FRESH`."""
+    """Return the memory (starts, n² + 1) before the first step: for each start H = I and the flag `FRESH`."""
     count, n = u.shape
     return _pack_memory(np.broadcast_to(np.eye(n, dtype=u.dtype), (count, n, n)), np.full(count, FRESH))
 
 
 def step(
-    evaluate: Callable, current: EvaluatedStarts, memory: Float[np.ndarray, "starts k"]
+    evaluate: Callable[[np.ndarray], EvaluatedStarts], current: EvaluatedStarts, memory: Float[np.ndarray, "starts k"]
 ) -> tuple[EvaluatedStarts, np.ndarray]:
     """Take a step −t H g from each start; t is halved until the value falls enough.
 
@@ -84,13 +86,16 @@ def step(
     return after, _pack_memory(inverse, known)
 
 
-def _pack_memory(inverse, known) -> np.ndarray:
+def _pack_memory(inverse: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Return inverse Hessians (starts, n, n) and flags (starts,) in one array with a row per start."""
     return np.concatenate([inverse.reshape(len(known), -1), known[:, None].astype(inverse.dtype)], axis=1)
 
 
 def _line_search(
-    evaluate, current: EvaluatedStarts, direction, moving
+    evaluate: Callable[[np.ndarray], EvaluatedStarts],
+    current: EvaluatedStarts,
+    direction: np.ndarray,
+    moving: np.ndarray,
 ) -> tuple[EvaluatedStarts, Bool[np.ndarray, " starts"]]:
     """Return points along the direction where the value has fallen enough, and a mask of the starts that found one."""
     finite = np.where(np.isfinite(current.value), current.value, 0)
@@ -102,14 +107,14 @@ def _line_search(
             break
         trial = evaluate(np.where(done[:, None], after.u, current.u + length[:, None] * direction))
         falls = ~done & (trial.value <= finite + SUFFICIENT_DECREASE * length * slope + rounding)
-        after = EvaluatedStarts(
-            *(np.where(falls.reshape(-1, *[1] * (x.ndim - 1)), x, y) for x, y in zip(trial, after, strict=True))
-        )
+        after = where_rows(falls, trial, after)
         done, length = done | falls, length / 2
     return after, done & moving
 
 
-def _updated_inverse(inverse, known, s, y) -> tuple[np.ndarray, np.ndarray]:
+def _updated_inverse(
+    inverse: np.ndarray, known: np.ndarray, s: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the inverse Hessians (starts, n, n) after steps s with gradient changes y, and a mask of those updated."""
     identity = np.eye(s.shape[1], dtype=inverse.dtype)
     curvature, ss, yy = (np.einsum("ki,ki->k", *pair) for pair in ((s, y), (s, s), (y, y)))

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxmbs.numerics.arrays import where_rows
+
 # Marquardt's damping before the first step of `gauss_newton`, relative to the squared norms of the Jacobian's columns.
 START_DAMPING = 1e-3
 # Lower limit on Marquardt's damping in `gauss_newton`.
@@ -25,6 +27,8 @@ DAMPING_INCREASE = 5.0
 MIN_COST_DECREASE = 1e-12
 # A start of `gauss_newton` has also converged when this many steps in a row do not lower its cost.
 MAX_FAILED_STEPS = 8
+# Largest change of an unknown in one step of `gauss_newton`; largest relative change if its size is above 1.
+MAX_STEP = 0.5
 # Lower limit on the norm of a Jacobian column, relative to the largest: it bounds the change of unknowns without effect.
 MIN_COLUMN_NORM = 1e-6
 
@@ -55,7 +59,6 @@ def gauss_newton(
     u: np.ndarray,
     steps: int,
     bounds: tuple[np.ndarray, np.ndarray] = (np.array(-np.inf), np.array(np.inf)),
-    max_step: float = 0.5,
 ) -> tuple[np.ndarray, Residuals, np.ndarray]:
     """Minimise the sum of squares within bounds, from all starts at once.
 
@@ -66,7 +69,6 @@ def gauss_newton(
         u: (S, p) the starts.
         steps: largest number of steps.
         bounds: lower and upper bounds (p,).
-        max_step: largest change of an unknown in one step, or largest relative change if the unknown is above 1.
 
     Returns:
         The unknowns (S, p), their residuals, and a mask (S,) of the starts that have converged.
@@ -85,14 +87,13 @@ def gauss_newton(
             gradient = current.values[s] @ current.jacobian[s]
             free = ~((u[s] <= low) & (gradient >= 0)) & ~((u[s] >= high) & (gradient <= 0))
             change = _damped_step(current.values[s], current.jacobian[s][:, free], damping[s])
-            limit = max_step * np.maximum(1, np.abs(u[s, free]))
+            limit = MAX_STEP * np.maximum(1, np.abs(u[s, free]))
             trial_u[s, free] = np.clip(u[s, free] + np.clip(change, -limit, limit), low[free], high[free])
         trial = evaluate(trial_u)
         better = ~done & (trial.cost < current.cost)
         cost_before = np.where(np.isfinite(current.cost) & (current.cost > 0), current.cost, 1)
         decrease = np.where(better, 1 - np.where(better, trial.cost, 0) / cost_before, 0)
-        current = _pick(better, trial, current)
-        u = np.where(better[:, None], trial_u, u)
+        u, current = where_rows(better, (trial_u, trial), (u, current))
         damping = np.where(better, damping * DAMPING_DECREASE, damping * DAMPING_INCREASE)
         damping = np.clip(damping, MIN_DAMPING, MAX_DAMPING)
         failed_steps = np.where(better, 0, failed_steps + 1)
@@ -100,13 +101,6 @@ def gauss_newton(
         converged |= ~done & (no_progress | (current.cost == 0))
         done |= converged
     return u, current, converged
-
-
-def _pick(better: np.ndarray, new: Residuals, old: Residuals) -> Residuals:
-    """Return the new residuals of the starts that are better, the old ones of the others."""
-    values = np.where(better[:, None], new.values, old.values)
-    jacobian = np.where(better[:, None, None], new.jacobian, old.jacobian)
-    return Residuals(values, jacobian, np.where(better, new.finite, old.finite))
 
 
 def _damped_step(values: np.ndarray, jacobian: np.ndarray, damping: float) -> np.ndarray:

@@ -41,8 +41,8 @@ class Variables(NamedTuple):
     upper: Float[np.ndarray, " n"]
     logarithmic: np.ndarray
     size: Float[np.ndarray, " n"]
-    unravel: Callable
-    leaves: list
+    unravel: Callable[[Array], Any]
+    leaves: list[Any]
 
     @classmethod
     def from_design(cls, design: Any, lower: Any, upper: Any, name: str = "design") -> Variables:
@@ -129,19 +129,19 @@ class Variables(NamedTuple):
         """Return y: ln x for the entries whose lower bound is positive, x for the others."""
         return np.where(self.logarithmic, np.log(np.where(self.logarithmic, x, 1)), x)
 
-    def _scaled_bounds(self):
+    def _scaled_bounds(self) -> tuple[np.ndarray, ...]:
         """Return the bounds of y, zero where there are none, and masks: both, only a lower, only an upper bound."""
         low, high = np.isfinite(self.lower), np.isfinite(self.upper)
         a, b = (np.where(there, self._log_scaled(x), 0) for there, x in ((low, self.lower), (high, self.upper)))
         return a, b, low & high, low & ~high, high & ~low
 
 
-def _place(path) -> str:
+def _place(path: tuple[Any, ...]) -> str:
     """Return the place in a tree as text, such as "['crank'][0]"."""
     return jax.tree_util.keystr(path)
 
 
-def _numbers(name: str, leaf) -> np.ndarray:
+def _numbers(name: str, leaf: Any) -> np.ndarray:
     """Return an entry as an array of finite real numbers; `name` is for errors."""
     array = np.asarray(leaf)
     if array.dtype.kind not in "iuf":
@@ -151,7 +151,7 @@ def _numbers(name: str, leaf) -> np.ndarray:
     return array.astype(float)
 
 
-def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], default: float) -> list[np.ndarray]:
+def _bounds(name: str, given: Any, paths: list[Any], leaves: list[np.ndarray], default: float) -> list[np.ndarray]:
     """Return the bound of each entry of a design; parts of the tree `given` that are None or missing get the default."""
     known = [[_place((key,)) for key in path] for path in paths]
     for path, _ in jax.tree_util.tree_flatten_with_path(given)[0]:
@@ -177,7 +177,7 @@ def _bounds(name: str, given: Any, paths: list, leaves: list[np.ndarray], defaul
     return out
 
 
-def _subtree_at(tree: Any, key) -> Any:
+def _subtree_at(tree: Any, key: Any) -> Any:
     """Return the subtree of a tree of bounds at a key of the design, or None if it has none."""
     if isinstance(tree, Mapping):
         return tree.get(key.key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
+from jaxmbs.numerics.arrays import where_rows
 from jaxmbs.programs import gather, shard_over_devices
 from jaxmbs.search import bfgs
 from jaxmbs.search.bfgs import EvaluatedStarts
@@ -78,7 +79,7 @@ def minimise(
     steps: tuple[int, int] = (300, 60),
     samples: Any = None,
     progress: ProgressCallback | None = None,
-    resume: str | os.PathLike | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> Ranked[Design]:
     """Minimise objective(design), or its mean over samples, from many starts at once.
 
@@ -130,10 +131,8 @@ def minimise(
         (2.5, 0.0043)
     """
     variables = Variables.from_design(design, lower, upper)
-    options, (adam_steps, bfgs_steps) = (
-        SearchOptions.from_arguments(starts, seed, keep, progress, resume),
-        _two_counts("steps", steps),
-    )
+    options = SearchOptions.from_arguments(starts, seed, keep, progress, resume)
+    adam_steps, bfgs_steps = _two_counts("steps", steps)
     batch = _BatchedObjective(_with_checks(objective), variables, samples)
     first = batch(np.asarray(variables.starts(options.rng, options.starts)))
     if not np.any(np.isfinite(first.value)):
@@ -152,8 +151,7 @@ def minimise(
     mark = " ".join(f"{x:.5g}" for x in (first.value[0], *first.gradient[0]))
     numbers = options.starts, options.seed, options.keep, adam_steps, bfgs_steps
     task = (variables.start, variables.lower, variables.upper, *numbers, mark)
-    least_value = lambda carry: carry.best_value.min()
-    carry = run_phases(phases, carry, options, least_error=least_value, task=task)
+    carry = run_phases(phases, carry, options, least_error=lambda carry: carry.best_value.min(), task=task)
     return rank_candidates(_candidates(batch, variables, carry), options.keep, max_checked=options.starts)
 
 
@@ -166,10 +164,10 @@ class _BatchedObjective:
         checks: the objective's dict at the last call, with a row for each start.
     """
 
-    def __init__(self, function: Callable, variables: Variables, samples: Any = None):
+    def __init__(self, function: Callable[..., Any], variables: Variables, samples: Any = None):
         self._samples = _over_devices(samples)
 
-        def one_start(u, weighted_samples):
+        def one_start(u: Array, weighted_samples: tuple[Any, Array] | None) -> tuple[Array, dict[str, Any]]:
             """Return (value, checks) at free numbers u, or their weighted mean over the samples."""
             if weighted_samples is None:
                 return function(variables.design(u))
@@ -195,7 +193,7 @@ class _Adam:
         optimiser = optax.adam(optax.cosine_decay_schedule(ADAM_FIRST_STEP, max(steps, 1)))
         self.batch = batch
 
-        def propose(u, gradient, memory):
+        def propose(u: Array, gradient: Array, memory: Array) -> tuple[Array, Array]:
             """Return the next point and memory of one start, without regard to its value."""
             # The arrays of the optimiser are kept as a row of numbers; the rest of its tree is the same for all starts.
             restored = ravel_pytree(optimiser.init(u))[1](memory)
@@ -207,29 +205,23 @@ class _Adam:
 
     def step(self, carry: DescentCarry) -> DescentCarry:
         """Take one step of Adam from each start."""
-        current = carry.current
-        u, memory = self.propose(current.u, current.gradient, carry.memory)
+        u, memory = self.propose(carry.current.u, carry.current.gradient, carry.memory)
         trial = self.batch(np.asarray(u))
-        finite = np.isfinite(trial.value)[:, None]
-        accepted = EvaluatedStarts(
-            np.where(finite, trial.u, current.u),
-            np.where(finite[:, 0], trial.value, current.value),
-            np.where(finite, trial.gradient, current.gradient),
-        )
+        accepted = where_rows(np.isfinite(trial.value), trial, carry.current)
         return _update(carry, accepted, np.asarray(memory))
 
 
-def _update(carry: DescentCarry, current: EvaluatedStarts, memory) -> DescentCarry:
+def _update(carry: DescentCarry, current: EvaluatedStarts, memory: np.ndarray) -> DescentCarry:
     """Return the carry with new current points and memory; best points are replaced where the value has fallen."""
     better = current.value < carry.best_value
-    best_u = np.where(better[:, None], current.u, carry.best_u)
-    return DescentCarry(current, best_u, np.where(better, current.value, carry.best_value), memory)
+    best_u, best_value = where_rows(better, (current.u, current.value), (carry.best_u, carry.best_value))
+    return DescentCarry(current, best_u, best_value, memory)
 
 
 def _repeat(step: Callable[[DescentCarry], DescentCarry]) -> Callable[[DescentCarry, int], DescentCarry]:
     """Return the function (carry, count) ↦ carry `count` steps later."""
 
-    def advance(carry, count):
+    def advance(carry: DescentCarry, count: int) -> DescentCarry:
         """Return the carry after `count` steps."""
         for _ in range(count):
             carry = step(carry)
@@ -257,12 +249,12 @@ def _pad_rows(rows: np.ndarray) -> np.ndarray:
     return rows[np.minimum(np.arange(-(-len(rows) // devices) * devices), len(rows) - 1)]
 
 
-def _with_checks(objective: Callable) -> Callable:
+def _with_checks(objective: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function (design, …) ↦ (value, checks) of an objective that may return its value alone."""
     if not callable(objective):
         raise ValueError(f"objective must be a function of a design, got {objective!r}")
 
-    def function(*args):
+    def function(*args: Any) -> tuple[Array, dict[str, Any]]:
         """Return (value, checks), with {} for an objective that returns its value alone."""
         result = objective(*args)
         value, checks = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
@@ -278,7 +270,7 @@ def _with_checks(objective: Callable) -> Callable:
     return function
 
 
-def _two_counts(name: str, given) -> tuple[int, int]:
+def _two_counts(name: str, given: Any) -> tuple[int, int]:
     """Return two numbers of steps, neither negative; `name` is that of the argument, for errors."""
     counts = tuple(given) if isinstance(given, (tuple, list)) else ()
     if len(counts) != 2 or any(isinstance(x, bool) or int(x) != x or x < 0 for x in counts):
@@ -286,13 +278,15 @@ def _two_counts(name: str, given) -> tuple[int, int]:
     return int(counts[0]), int(counts[1])
 
 
-def _candidates(batch: _BatchedObjective, variables: Variables, carry: DescentCarry):
+def _candidates(
+    batch: _BatchedObjective, variables: Variables, carry: DescentCarry
+) -> Iterator[tuple[np.ndarray, Callable[[], tuple[Design, bool]]]]:
     """Yield the candidates of `rank_candidates`, the least value first."""
     last = batch(carry.best_u)
     checks = batch.checks
     for k in order_by_cost(last.value):
 
-        def check(k=k):
+        def check(k: int = k) -> tuple[Design, bool]:
             """Return the `Design` of start k and True: every design passes."""
             own = jax.tree.map(lambda x: _plain(x[k]), checks)
             own["slope"] = float(np.abs(last.gradient[k]).max(initial=0))
@@ -301,7 +295,7 @@ def _candidates(batch: _BatchedObjective, variables: Variables, carry: DescentCa
         yield variables.features(last.u[k]), check
 
 
-def _plain(x) -> Any:
+def _plain(x: Any) -> Any:
     """Return a float for a single number, else a numpy array."""
     x = np.asarray(x)
     return x.item() if x.ndim == 0 else x

@@ -50,8 +50,8 @@ class LeastSquaresResult(NamedTuple):
 
 
 def levenberg_marquardt(
-    residual: Callable,
-    prior: Callable,
+    residual: Callable[..., Any],
+    prior: Callable[..., Any],
     shared: Float[Array, " n"],
     own: Float[Array, "K p"],
     carried: Any,
@@ -91,11 +91,11 @@ def levenberg_marquardt(
     data_of = (lambda shared: jax.lax.stop_gradient(data(shared))) if callable(data) else (lambda shared: data)
     derivative = jax.jacrev if reverse else jax.jacfwd
 
-    def evaluate(shared, own, carried):
+    def evaluate(shared: Array, own: Array, carried: Any) -> tuple[Array, Any, Any]:
         """Return the sum of squares, the carried values, and the blocks' data if these depend on the unknowns."""
         rows, block_data = prior(shared), data_of(shared)
 
-        def add(total, block):
+        def add(total: Array, block: tuple[Array, Any, Any]) -> tuple[Array, Any]:
             """Add the squared residual of a block to the sum; return also the values that it hands on."""
             r, handed_on = residual(shared, *block)
             return total + r @ r, handed_on
@@ -103,7 +103,7 @@ def levenberg_marquardt(
         cost, handed_on = jax.lax.scan(add, rows @ rows, (own, carried, block_data))
         return cost, handed_on, block_data if callable(data) else ()
 
-    def step(carry, _):
+    def step(carry: tuple[Any, ...], _: None) -> tuple[tuple[Any, ...], None]:
         """Take one damped step, or reject it; carry: shared, own, carried, block data, damping, cost."""
         shared, own, carried, current_data, mu, cost = carry
         blocks = own, carried, current_data if callable(data) else data
@@ -131,7 +131,14 @@ def levenberg_marquardt(
     return LeastSquaresResult(shared, own, carried, cost, jnp.asarray(damping))
 
 
-def _normal_equations(residual: Callable, prior: Callable, shared, blocks, mu, derivative):
+def _normal_equations(
+    residual: Callable[..., Any],
+    prior: Callable[..., Any],
+    shared: Array,
+    blocks: tuple[Array, Any, Any],
+    mu: Array,
+    derivative: Callable[..., Any],
+) -> tuple[Array, Array, tuple[Array, Array, Array]]:
     """Return the damped normal matrix and gradient of the shared unknowns, and the blocks' parts for back-substitution.
 
     Those parts are, for each block, the mixed second derivatives (n, p), the gradient (p,) and the inverse diagonal (p,).
@@ -140,11 +147,11 @@ def _normal_equations(residual: Callable, prior: Callable, shared, blocks, mu, d
     rows, by_shared = prior(shared), jax.jacfwd(prior)(shared)
     start = by_shared.T @ by_shared, by_shared.T @ rows, jnp.zeros((n, n)), jnp.zeros(n)
 
-    def block_residual(shared, own, carried, data):
+    def block_residual(shared: Array, own: Array, carried: Any, data: Any) -> Array:
         """Return the residual of a block without the values that it hands on."""
         return residual(shared, own, carried, data)[0]
 
-    def add(sums, block):
+    def add(sums: tuple[Array, ...], block: tuple[Array, Any, Any]) -> tuple[Any, tuple[Array, Array, Array]]:
         """Add the terms of a block, its own unknown eliminated, to the sums of the normal equations."""
         matrix, gradient, eliminated, shift = sums
         r = block_residual(shared, *block)

@@ -11,9 +11,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from jaxmbs.programs import ProgramWithFallback, shard_over_devices
-from jaxmbs.search.least_squares import START_DAMPING, levenberg_marquardt
+from jaxmbs.search.least_squares import START_DAMPING, LeastSquaresResult, levenberg_marquardt
 from jaxmbs.search.phases import SearchOptions, SearchPhase, run_phases
 
 S = TypeVar("S")
@@ -77,7 +79,9 @@ class MultistartCarry(NamedTuple):
     data: Any
 
     @classmethod
-    def at_start(cls, shared, data, own=None, carried: Any = ()) -> MultistartCarry:
+    def at_start(
+        cls, shared: np.ndarray, data: Any, own: np.ndarray | None = None, carried: Any = ()
+    ) -> MultistartCarry:
         """Return the carry before the first step; without `own`, blocks have no unknowns of their own."""
         count = len(shared)
         own = np.zeros((count, 0, 0)) if own is None else own
@@ -96,7 +100,7 @@ class LeastSquaresProblem(abc.ABC):
     reverse: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def residual_functions(self, data: Any, inputs: Any) -> tuple[Callable, Callable, Any]:
+    def residual_functions(self, data: Any, inputs: Any) -> tuple[Callable[..., Any], Callable[..., Any], Any]:
         """Return residual, prior and the data of the blocks, or a function for these, as `levenberg_marquardt` takes them.
 
         Args:
@@ -113,7 +117,7 @@ class LeastSquaresPhase(NamedTuple):
     best: int | None = None
 
 
-def penalty_phases(inputs: tuple, best: int) -> list[LeastSquaresPhase]:
+def penalty_phases(inputs: tuple[Any, ...], best: int) -> list[LeastSquaresPhase]:
     """Return phases whose penalty weight, appended to the inputs, grows, so that bounds are kept at any cost in error."""
     further = [
         LeastSquaresPhase(steps, (*inputs, PENALTY_START * PENALTY_GROWTH**k), best)
@@ -129,7 +133,7 @@ def descend(
     options: SearchOptions,
     *,
     unit: float = 1.0,
-    task: Sequence = (),
+    task: Sequence[Any] = (),
     steps_per_report: int = STEPS_PER_REPORT,
 ) -> MultistartCarry:
     """Minimise the least squares of all starts by the method of Levenberg and Marquardt, phase by phase.
@@ -157,7 +161,7 @@ def descend(
     return carry._replace(cost=finite_costs(carry.cost))
 
 
-def step_function(problem: LeastSquaresProblem, inputs) -> Callable[[MultistartCarry, int], MultistartCarry]:
+def step_function(problem: LeastSquaresProblem, inputs: Any) -> Callable[[MultistartCarry, int], MultistartCarry]:
     """Return the function (carry, steps) ↦ carry of a problem, as `SearchPhase` takes it."""
 
     def advance(carry: MultistartCarry, steps: int) -> MultistartCarry:
@@ -185,27 +189,32 @@ def _selection(count: int | None) -> Callable[[MultistartCarry], MultistartCarry
 
 
 @lru_cache(maxsize=64)
-def _compiled_steps(problem: LeastSquaresProblem, steps: int):
+def _compiled_steps(problem: LeastSquaresProblem, steps: int) -> Callable[..., LeastSquaresResult]:
     """Return the compiled function (shared, own, carried, damping, data, inputs) ↦ `LeastSquaresResult` of all starts."""
 
-    def one_start(shared, own, carried, damping, data, inputs):
+    def one_start(
+        shared: Array, own: Array, carried: Any, damping: Array, data: Any, inputs: Any
+    ) -> LeastSquaresResult:
         """Return the `LeastSquaresResult` of one start."""
         residual, prior, blocks = problem.residual_functions(data, inputs)
         block_shapes = jax.eval_shape(blocks, shared) if callable(blocks) else blocks
         own = own if own.shape[1] else jnp.zeros((len(jax.tree.leaves(block_shapes)[0]), 0))
-        options = {"iterations": steps, "max_step": problem.max_step, "damping": damping, "reverse": problem.reverse}
-        return levenberg_marquardt(residual, prior, shared, own, carried, blocks, **options)
+        step, reverse = problem.max_step, problem.reverse
+        unknowns = shared, own, carried
+        return levenberg_marquardt(
+            residual, prior, *unknowns, blocks, iterations=steps, max_step=step, damping=damping, reverse=reverse
+        )
 
     return jax.jit(jax.vmap(ProgramWithFallback(one_start), in_axes=(0, 0, 0, 0, 0, None)))
 
 
-def finite_costs(cost) -> np.ndarray:
+def finite_costs(cost: ArrayLike) -> np.ndarray:
     """Return costs with infinity in place of those that are not finite."""
     cost = np.asarray(cost)
     return np.where(np.isfinite(cost), cost, np.inf)
 
 
-def order_by_cost(cost, *ties) -> np.ndarray:
+def order_by_cost(cost: np.ndarray, *ties: np.ndarray) -> np.ndarray:
     """Return the indices of the finite costs, the least first; equal ones are ordered by `ties`."""
     return np.lexsort((*ties, cost))[: np.isfinite(cost).sum()]
 

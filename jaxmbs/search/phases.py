@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
 from jaxmbs.programs import gather
 
@@ -35,10 +36,17 @@ class SearchOptions(NamedTuple):
     seed: int
     keep: int
     progress: ProgressCallback | None = None
-    resume: str | os.PathLike | None = None
+    resume: str | os.PathLike[str] | None = None
 
     @classmethod
-    def from_arguments(cls, starts, seed, keep, progress=None, resume=None) -> SearchOptions:
+    def from_arguments(
+        cls,
+        starts: Any,
+        seed: Any,
+        keep: Any,
+        progress: ProgressCallback | None = None,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> SearchOptions:
         """Check a user's options.
 
         Returns:
@@ -131,7 +139,7 @@ def fingerprint(task: Any) -> str:
     return digest.hexdigest()
 
 
-def rounded_text(values) -> str:
+def rounded_text(values: ArrayLike) -> str:
     """Return numbers as text with five digits, the same on every machine, to identify the function they come from."""
     return " ".join(f"{x:.5g}" for x in np.round(np.ravel(np.asarray(values, float)), 9) + 0.0)
 
@@ -145,8 +153,8 @@ def _save_carry(path: Path, task_hash: str, done: tuple[int, int], carry: Any) -
     part.replace(path)
 
 
-def _load_carry(path: Path, task_hash: str, structure) -> tuple[int, int, Any]:
-    """Return the number of the phase, its steps done, and the carry, from a file saved for the task with this hash."""
+def _load_carry(path: Path, task_hash: str, structure: Any) -> tuple[int, int, Any]:
+    """Return the number of the phase, its steps done, and the carry with this tree structure, from the file of a task."""
     try:
         with np.load(path, allow_pickle=False) as file:
             head = json.loads(str(file["head"]))
@@ -159,7 +167,7 @@ def _load_carry(path: Path, task_hash: str, structure) -> tuple[int, int, Any]:
     return phase, done, jax.tree.unflatten(structure, leaves)
 
 
-def positive_integer(name: str, value) -> int:
+def positive_integer(name: str, value: Any) -> int:
     """Return an argument that is a number of things, an integer of at least one; `name` is for the error."""
     if isinstance(value, bool) or int(value) != value or value < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")

@@ -82,7 +82,7 @@ class RevoluteDriver(_FrameDriver):
             p = rotation.inverse(p) if swapped else p
             return rotation.product(rotation.product(rotation.inverse(on_i), p), on_j)
 
-        return mobility.first_angle, HingeAngle(self.motion, turn(0.0), turn(jnp.pi), -1.0 if swapped else 1.0)
+        return mobility.free_slides, HingeAngle(self.motion, turn(0.0), turn(jnp.pi), -1.0 if swapped else 1.0)
 
 
 class HingeAngle(AbstractMotion):

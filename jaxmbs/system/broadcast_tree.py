@@ -63,21 +63,21 @@ class Packing:
         """Return the pytree with a `LeafSlice` in place of each leaf of numbers."""
         return self._map_slices(lambda leaf: leaf)
 
-    def _map_slices(self, from_slice: Callable) -> Any:
+    def _map_slices(self, from_slice: Callable[..., Any]) -> Any:
         """Return the pytree with a function's value in place of each `LeafSlice`, and constants unchanged."""
 
-        def leaf(x):
+        def leaf(x: Any) -> Any:
             """Return the leaf for an entry of `leaves`; a `LostLeaf` stays as it is."""
             return from_slice(x) if isinstance(x, LeafSlice) else x.value if isinstance(x, Same) else x
 
         return jax.tree.unflatten(self.structure, [leaf(x) for x in self.leaves])
 
 
-def pack(tree) -> tuple[Packing, Any]:
+def pack(tree: Any) -> tuple[Packing, Any]:
     """Return the packing of a pytree, and its floating-point leaves as one row (k,)."""
     leaves, structure = jax.tree.flatten(tree)
     found: list[LeafSlice | Same | LostLeaf] = []
-    parts: list = []
+    parts: list[Any] = []
     start = 0
     for leaf in leaves:
         dtype = jnp.result_type(leaf) if isinstance(leaf, float) else getattr(leaf, "dtype", None)
@@ -97,12 +97,12 @@ def pack(tree) -> tuple[Packing, Any]:
 class BroadcastTree:
     """A pytree carried by a result with the leading axes `lead`; (*lead, k) numbers once the result has been flattened."""
 
-    def __init__(self, tree, lead: tuple[int, ...]):
+    def __init__(self, tree: Any, lead: tuple[int, ...]) -> None:
         self._tree, self._lead = tree, lead
         self._packing: Packing | None = None
         self._numbers: Any = None
 
-    def tree_flatten(self):
+    def tree_flatten(self) -> tuple[tuple[Any], Packing]:
         """Return the row of numbers with the leading axes, (*lead, k), as the only leaf, and its packing."""
         if self._packing is not None:
             return (self._numbers,), self._packing
@@ -110,7 +110,7 @@ class BroadcastTree:
         return ((np if is_concrete(row) else jnp).broadcast_to(row, (*self._lead, row.shape[0])),), packing
 
     @classmethod
-    def tree_unflatten(cls, packing, numbers):
+    def tree_unflatten(cls, packing: Packing, numbers: tuple[Any]) -> BroadcastTree:
         """Return the `BroadcastTree` with this packing and this row of numbers."""
         tree = cls(None, ())
         tree._packing, (tree._numbers,) = packing, numbers
@@ -132,7 +132,7 @@ class BroadcastTree:
             return None
         return self._packing.unpack(np.asarray(self._numbers)[index[: np.ndim(self._numbers) - 1]])
 
-    def part(self, select: Callable) -> BroadcastTree:
+    def part(self, select: Callable[..., Any]) -> BroadcastTree:
         """Return a part of the pytree, `select(tree)`, with the same leading axes.
 
         Raises:
@@ -153,26 +153,26 @@ class BroadcastTree:
                 chosen.append(Same(leaf))
         return self.tree_unflatten(Packing(structure, tuple(chosen)), (self._numbers[..., np.array(columns, int)],))
 
-    def vmap(self, f: Callable) -> Callable:
+    def vmap(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """Return f(tree, *arrays) as a function of arrays that all have the leading axes."""
         (numbers,), packing = self.tree_flatten()
         batched = vmap_axes(lambda row, *xs: f(packing.unpack(row), *xs), jnp.ndim(numbers) - 1)
         return lambda *xs: batched(numbers, *xs)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """Let `pickle`, which cannot write the structure of a pytree, write a pytree with slices instead of numbers."""
         if self._packing is None:
             return BroadcastTree, (self._tree, self._lead)
         return _unpickle, (self._packing.slices(), self._numbers)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> BroadcastTree:
         return self
 
     def __repr__(self) -> str:
         return "BroadcastTree(…)"
 
 
-def _unpickle(slices, numbers) -> BroadcastTree:
+def _unpickle(slices: Any, numbers: Any) -> BroadcastTree:
     """Restore a `BroadcastTree` from its pytree with slices instead of numbers."""
     leaves, structure = jax.tree.flatten(slices)
     found = tuple(leaf if isinstance(leaf, (LeafSlice, LostLeaf)) else Same(leaf) for leaf in leaves)

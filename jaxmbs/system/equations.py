@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND
+from jaxmbs.element import GROUND, AbstractConstraint, errors_of
 from jaxmbs.forces import AbstractForce, State
-from jaxmbs.numerics.arrays import IN_JAX, NOT_TRACEABLE
+from jaxmbs.numerics.arrays import NOT_TRACEABLE, NOT_TRACEABLE_REASON
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.repeated import total
 from jaxmbs.programs import ProgramError, ProgramWithFallback
@@ -95,7 +96,7 @@ def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike
     return PROGRAMS["acceleration_rhs"](mech, q_array, jnp.asarray(v, q_array.dtype), t)
 
 
-def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
+def residuals(mech: Mechanism, q: Array, t: ArrayLike) -> Float[Array, " rows"]:
     """Return Φ (rows,) as array code, for functions that become programs themselves."""
     poses = mech.poses(q)
     elements = {**mech.constraints, **mech.drivers}
@@ -103,44 +104,31 @@ def residuals(mech: Mechanism, q, t) -> Float[Array, " rows"]:
     return jnp.concatenate(rows) if rows else jnp.zeros(0, q.dtype)
 
 
-def residual_of(mech: Mechanism, name: str, element, q, t, poses=None) -> Float[Array, " rows"]:
-    """Return the rows of Φ of the element `name`, computed with `element`, which may be a changed copy of it."""
+def residual_of(
+    mech: Mechanism,
+    name: str,
+    element: AbstractConstraint,
+    q: Array,
+    t: Any,
+    poses: Mapping[str, Any] | None = None,
+) -> Float[Array, " rows"]:
+    """Return the rows of Φ of the element `name`, computed with `element`, which may be a changed copy of it.
+
+    `poses` are those of the bodies by name, if they are known already.
+    """
     pose = (lambda body: mech.layout.pose(body, q)) if poses is None else poses.get
     extra = q[mech.layout.extra_slices[name]] if element.extra else ()
     return element.residual(pose(element.i), pose(element.j), t, *extra)
 
 
-def _phi(mech):
-    """Return Φ as a function of q and t."""
-    return lambda q, t: residuals(mech, q, t)
-
-
-def _zero_velocity(mech, q):
-    """Return zeros (m,) for v or v̇."""
-    return jnp.zeros(mech.layout.m, q.dtype)
-
-
-# The equations as programs, by the names of the public functions; `explain` counts their operations.
-PROGRAMS: dict[str, ProgramWithFallback] = {
-    "constraints": ProgramWithFallback(residuals),
-    "constraint_jacobian": ProgramWithFallback(lambda mech, q, t: jacobian(_phi(mech), mech.layout, q, t)),
-    "velocity_rhs": ProgramWithFallback(
-        lambda mech, q, t: -rate(_phi(mech), mech.layout, q, _zero_velocity(mech, q), t)
-    ),
-    "acceleration_rhs": ProgramWithFallback(
-        lambda mech, q, v, t: -second_rate(_phi(mech), mech.layout, q, v, _zero_velocity(mech, q), t)
-    ),
-}
-
-
-def _as_arrays(mech: Mechanism, q, t):
+def _as_arrays(mech: Mechanism, q: Coordinates, t: ArrayLike) -> tuple[Array, Array]:
     """Return a configuration given by q, as an array (n,), and t, in one floating-point type."""
     q = mech.coordinates(q)
     dtype = jnp.result_type(q, as_times(t, q.dtype))
     return q.astype(dtype), jnp.asarray(t, dtype)
 
 
-def _with_marks(mech: Mechanism, q, t):
+def _with_marks(mech: Mechanism, q: Coordinates, t: ArrayLike) -> tuple[Mechanism, Array, Array]:
     """Return the mechanism with the marks of its gears measured in q; q and t as arrays."""
     q, t = _as_arrays(mech, q, t)
     return measure_marks(mech, q)[0], q, t
@@ -214,7 +202,7 @@ def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLik
     return PROGRAMS["generalized_force"](mech, q_array, jnp.asarray(v, q_array.dtype), t)
 
 
-def state_of(mech: Mechanism, q, v, t) -> State:
+def state_of(mech: Mechanism, q: Array, v: Array, t: Array) -> State:
     """Return the `State` at q, v and t that force elements get as their argument."""
     slices = mech.layout.velocity_slices
     velocities = {name: v[own] for name, own in slices.items()}
@@ -223,7 +211,7 @@ def state_of(mech: Mechanism, q, v, t) -> State:
     return State(mech.bodies, mech.poses(q), {**velocities, GROUND: ground}, slices, t, q, v, elements)
 
 
-def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
+def masses(mech: Mechanism, q: Array) -> Float[Array, "m m"]:
     """Return the mass matrix M(q) of all bodies, (m, m), as array code."""
     m = mech.layout.m
     poses, matrix = mech.poses(q), jnp.zeros((m, m), q.dtype)
@@ -232,7 +220,7 @@ def masses(mech: Mechanism, q) -> Float[Array, "m m"]:
     return matrix
 
 
-def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[Array, " m"]:
+def applied_forces(mech: Mechanism, q: Array, v: Array, t: Array, *, uniform: bool = True) -> Float[Array, " m"]:
     """Return the sum of all applied forces (m,) as array code; without uniform ones (gravity) if `uniform=False`."""
     state = state_of(mech, q, v, t)
     acting = {name: force for name, force in mech.forces.items() if uniform or force.uniform is None}
@@ -240,20 +228,19 @@ def applied_forces(mech: Mechanism, q, v, t, *, uniform: bool = True) -> Float[A
 
 
 def map_forces(function: Callable[[AbstractForce], Any], forces: Mapping[str, AbstractForce]) -> dict[str, Any]:
-    """Return the values of a function of each force, by name.
+    """Return the values of a function of each force, by name; its `ValueError` gets the name of the force.
 
     Raises:
-        ValueError: the function raised it; the name of the force is added.
         ProgramError: a user's function asks for the number of a traced value.
     """
     found = {}
     for name, force in forces.items():
+        label = f"force {name!r} ({type(force).__name__})"
         try:
-            found[name] = function(force)
-        except ValueError as error:
-            raise ValueError(f"force {name!r} ({type(force).__name__}): {error}") from None
+            with errors_of(label):
+                found[name] = function(force)
         except NOT_TRACEABLE as error:
-            raise ProgramError(f"force {name!r} ({type(force).__name__}): its function {IN_JAX}") from error
+            raise ProgramError(f"{label}: its function {NOT_TRACEABLE_REASON}") from error
     return found
 
 
@@ -263,7 +250,7 @@ def uniform_acceleration(mech: Mechanism) -> Float[Array, " d"] | None:
     return sum(given[1:], jnp.asarray(given[0])) if given else None
 
 
-def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:
+def velocity_forces(mech: Mechanism, q: Array, v: Array) -> Float[Array, " m"]:
     """Return −ω × Jω and the centrifugal terms of offset centres of mass, (m,), as array code.
 
     M v̇ = applied forces + this + Φ_qᵀλ.
@@ -274,7 +261,23 @@ def velocity_forces(mech: Mechanism, q, v) -> Float[Array, " m"]:
     return total
 
 
-PROGRAMS |= {
+def _zero_velocity(mech: Mechanism, q: Array) -> Array:
+    """Return zeros (m,) for v or v̇."""
+    return jnp.zeros(mech.layout.m, q.dtype)
+
+
+# The equations as programs, by the names of the public functions; `explain` counts their operations.
+PROGRAMS: dict[str, ProgramWithFallback] = {
+    "constraints": ProgramWithFallback(residuals),
+    "constraint_jacobian": ProgramWithFallback(
+        lambda mech, q, t: jacobian(partial(residuals, mech), mech.layout, q, t)
+    ),
+    "velocity_rhs": ProgramWithFallback(
+        lambda mech, q, t: -rate(partial(residuals, mech), mech.layout, q, _zero_velocity(mech, q), t)
+    ),
+    "acceleration_rhs": ProgramWithFallback(
+        lambda mech, q, v, t: -second_rate(partial(residuals, mech), mech.layout, q, v, _zero_velocity(mech, q), t)
+    ),
     "mass_matrix": ProgramWithFallback(lambda mech, q, t: masses(mech, q)),
     "generalized_force": ProgramWithFallback(applied_forces),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
 import jax
 import numpy as np
@@ -123,7 +124,7 @@ class Failures:
             raise AnalysisError(f"{what}: {', '.join(names)}\n{self}\n{page}")
 
 
-def failures(t, q, v, a, status, mechanism: BroadcastTree | None) -> Failures:
+def failures(t: Any, q: Any, v: Any, a: Any, status: Any, mechanism: BroadcastTree | None) -> Failures:
     """Return the failures of a motion whose arrays have the leading axes (*batch, T)."""
     if any(isinstance(x, jax.core.Tracer) for x in (t, q, status)):
         raise ValueError("failures are explained outside jit, vmap and grad only; inside, read `.status`")
@@ -147,7 +148,7 @@ def failures(t, q, v, a, status, mechanism: BroadcastTree | None) -> Failures:
     return Failures(int(np.prod(status.shape[:-1], dtype=int)), counts, tuple(first))
 
 
-def _with_gaps(failure: Failure, mech: Mechanism, q, before) -> Failure:
+def _with_gaps(failure: Failure, mech: Mechanism, q: Any, before: tuple[np.ndarray, np.ndarray] | None) -> Failure:
     """Return a failure with the gaps and singular values at q, and the lock-up estimated from (v, a) `before`."""
     elements = {**mech.constraints, **mech.drivers}
     not_finite = tuple(name for name, element in elements.items() if not _all_finite(jax.tree.leaves(element)))
@@ -173,7 +174,7 @@ def _with_gaps(failure: Failure, mech: Mechanism, q, before) -> Failure:
     )
 
 
-def _lock_up(failure: Failure, units: Units, v, a) -> float | None:
+def _lock_up(failure: Failure, units: Units, v: np.ndarray, a: np.ndarray) -> float | None:
     """Return the time t* of a lock-up, near which coordinates change as √(t* − t): t* − t = |v| / (2 |a|).
 
     None if it is not between the last good time and that of the failure.
@@ -188,7 +189,7 @@ def _lock_up(failure: Failure, units: Units, v, a) -> float | None:
     return found if low <= found <= high else None
 
 
-def _all_finite(leaves: Iterable) -> bool:
+def _all_finite(leaves: Iterable[Any]) -> bool:
     """Return True if all floating-point numbers in these leaves are finite; other leaves do not count."""
     kinds = ((leaf, getattr(getattr(leaf, "dtype", None), "kind", "")) for leaf in leaves)
     return all(np.all(np.isfinite(leaf)) for leaf, kind in kinds if kind == "f")

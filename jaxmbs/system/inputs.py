@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float
 
 from jaxmbs.element import AbstractConstraint, errors_of
@@ -46,7 +46,7 @@ def motion_inputs(
     return analysis_inputs(mech, guess, times)
 
 
-def as_times(times: ArrayLike | Sequence[float], dtype) -> Float[Array, "*T"]:
+def as_times(times: ArrayLike | Sequence[float], dtype: DTypeLike) -> Float[Array, "*T"]:
     """Return times as an array of the mechanism's floating-point type `dtype`, or of a wider one that they have."""
     times = jnp.asarray(times)
     if not jnp.issubdtype(times.dtype, jnp.floating):

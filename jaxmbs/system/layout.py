@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import itertools
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.element import unknown as unknown
 from jaxmbs.numerics.space import Flat, PartwiseSpace
 
 
-def _slices(names, sizes, start=0) -> dict[str, slice]:
+def _slices(names: Sequence[str], sizes: Iterable[int], start: int = 0) -> dict[str, slice]:
     """Return a slice for each name, of the given sizes, one after the other from `start`."""
     ends = list(accumulate(sizes, initial=start))
     return {name: slice(a, b) for name, a, b in zip(names, ends[:-1], ends[1:], strict=True)}
@@ -82,14 +86,16 @@ class Layout(PartwiseSpace):
     @cached_property
     def coordinates(self) -> tuple[str, ...]:
         """Names of the entries of q: those of bodies, such as "crank.x", then extra ones, such as "cam.alpha_i"."""
-        of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.coordinates]
-        extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
-        return tuple(of_bodies + extra)
+        return self._names("coordinates")
 
     @cached_property
     def velocities(self) -> tuple[str, ...]:
         """Names of the entries of v, such as "crank.phi" or "rod.wx", in the order of q."""
-        of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in kind.velocities]
+        return self._names("velocities")
+
+    def _names(self, of_body: str) -> tuple[str, ...]:
+        """Return the names of all "coordinates" or "velocities": those of the bodies, then the extra ones."""
+        of_bodies = [f"{name}.{c}" for name, kind in self.bodies for c in getattr(kind, of_body)]
         extra = [f"{name}.{c}" for name, _, extra in self.constraints + self.drivers for c in extra]
         return tuple(of_bodies + extra)
 
@@ -166,14 +172,14 @@ class Layout(PartwiseSpace):
         entries = slices[name]
         return entries, (entries.stop - entries.start,)
 
-    def pose(self, body: str, q):
+    def pose(self, body: str, q: Array) -> Any:
         """Return the pose of a body, or of "ground", in a configuration q (n,)."""
         if body == GROUND:
             kind = self.bodies[0][1]
             return kind.pose(kind.ground(q.dtype))
         return self._body_type(body).pose(q[self.body_slices[body]])
 
-    def coordinates_of(self, body: str, q):
+    def coordinates_of(self, body: str, q: Array) -> Array:
         """Return the coordinates of a body, or of "ground", in configurations q (*batch, n)."""
         if body == GROUND:
             at_rest = self.bodies[0][1].ground(q.dtype)
@@ -187,7 +193,7 @@ class Layout(PartwiseSpace):
             raise ValueError(unknown("body", body, self.body_types))
         return self.body_types[body]
 
-    def point(self, body: str, s, q):
+    def point(self, body: str, s: ArrayLike | Sequence[float] | None, q: Array) -> Array:
         """Return a point of a body in the ground frame, from its coordinates s in the body frame, None for the origin."""
         pose = self.pose(body, q)
         if s is None:
@@ -208,7 +214,7 @@ class Layout(PartwiseSpace):
         runs = itertools.groupby(self.bodies, lambda body: body[1].manifold)
         return [(manifold, [name for name, _ in run]) for manifold, run in runs]
 
-    def _by_part(self, function, *args):
+    def _by_part(self, function: str, *args: tuple[Array, bool]) -> Array:
         """Apply a method of `Manifold` to parts of vectors. `args` are pairs (array like q, 0) or (array like v, 1)."""
         # Equal manifolds of neighbouring bodies are traced once. Extra coordinates are flat.
         if self._flat:

@@ -7,8 +7,10 @@ rounding of Φ_q M⁻¹ Φ_qᵀ. Such mechanisms are solved in another, more exp
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
+from jax.typing import DTypeLike
 
 from jaxmbs.element import GROUND, AbstractBody
 from jaxmbs.numerics.arrays import known
@@ -17,7 +19,7 @@ from jaxmbs.numerics.arrays import known
 LIGHT_MASS_POWER = 1 / 3
 
 
-def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) -> tuple[str, ...]:
+def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable[Any], dtype: DTypeLike) -> tuple[str, ...]:
     """Return the names of the light bodies.
 
     A body is light if two or more elements act on it, and its mass, or a moment of inertia divided by the squared lever
@@ -44,19 +46,19 @@ def light_bodies(bodies: Mapping[str, AbstractBody], elements: Iterable, dtype) 
     return tuple(name for name in bodies if holding[name] > 1 and lightest[name] < limit)
 
 
-def holding_elements(mech) -> dict[str, int]:
+def holding_elements(mech: Any) -> dict[str, int]:
     """Return the number of constraints and drivers that act on each body of a mechanism."""
     return _holding(mech.bodies, [*mech.constraints.values(), *mech.drivers.values()])
 
 
-def _holding(bodies: Iterable[str], elements: list) -> dict[str, int]:
+def _holding(bodies: Iterable[str], elements: list[Any]) -> dict[str, int]:
     """Return the number of these elements that act on each body, by name."""
     names = [getattr(element, side) for element in elements for side in "ij"]
     return {name: names.count(name) for name in bodies}
 
 
-def _arm(com, point) -> float:
-    """Return the distance of a joint's point from the centre of mass `com`; 0 if one of them is not known."""
+def _arm(com: np.ndarray | None, point: Any) -> float:
+    """Return the distance of a joint's `point` from the centre of mass `com`, both in the body; 0 if one is not known."""
     point = known(point)
     if com is None or point is None or point.ndim != 1:
         return 0.0

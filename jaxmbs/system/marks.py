@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 from jaxtyping import Array, Float
 
@@ -43,7 +45,7 @@ def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Fl
 
     drivers = [name for name, *_ in mech.layout.drivers]
 
-    def marks(mech):
+    def marks(mech: Mechanism) -> list[Any]:
         """Return the fields angle_i and angle_j of all gears in `names`."""
         elements = [(mech.drivers if name in drivers else mech.constraints)[name] for name in names]
         return [x for element in elements for x in (element.angle_i, element.angle_j)]
@@ -57,7 +59,7 @@ def gears_without_marks(mech: Mechanism) -> tuple[str, ...]:
 
 
 @eqx.filter_jit
-def _marks_at(mech: Mechanism, q, names: tuple[str, ...]):
+def _marks_at(mech: Mechanism, q: Array, names: tuple[str, ...]) -> tuple[list[Array], Array]:
     """Return the angles of the marks, two for each gear, and q with the extra coordinates of the gears."""
     elements, layout, angles = {**mech.constraints, **mech.drivers}, mech.layout, []
     for name in names:

@@ -10,13 +10,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, errors_of, unknown
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import check_precision, default_float, is_concrete, with_fields
-from jaxmbs.system.layout import Layout, unknown
+from jaxmbs.system.layout import Layout
 from jaxmbs.system.light import light_bodies
 from jaxmbs.system.summary import elements
 
@@ -80,22 +80,18 @@ class Mechanism(eqx.Module):
         [3. 0.]
     """
 
-    _bodies: tuple
-    _constraints: tuple
-    _drivers: tuple
-    _forces: tuple
+    _bodies: tuple[Any, ...]
+    _constraints: tuple[Any, ...]
+    _drivers: tuple[Any, ...]
+    _forces: tuple[Any, ...]
     _force_names: tuple[str, ...] = eqx.field(static=True)
     layout: Layout = eqx.field(static=True)
     _default_guess: DefaultGuess | None = eqx.field(static=True, default=None)
     _light: tuple[str, ...] = eqx.field(static=True, default=())
 
     def __init__(self, bodies: Named, constraints: Named = (), drivers: Named = (), forces: Named = ()):
-        groups = {
-            "body": _pairs("body", bodies),
-            "constraint": _pairs("constraint", constraints),
-            "driver": _pairs("driver", drivers),
-            "force": _pairs("force", forces),
-        }
+        given = {"body": bodies, "constraint": constraints, "driver": drivers, "force": forces}
+        groups = {kind: _pairs(kind, named) for kind, named in given.items()}
         _check_names(groups)
         _check_elements(groups)
         self._bodies, self._constraints, self._drivers, self._forces = (
@@ -157,14 +153,14 @@ class Mechanism(eqx.Module):
         return light_bodies(self.bodies, (*self._constraints, *self._drivers), self.dtype) if self._bodies else ()
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype:
         """Floating-point type of the numbers in the mechanism, the widest if they differ."""
         leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_inexact_array(leaf)]
         dtype = jnp.result_type(*leaves) if leaves else default_float()
         check_precision(dtype)
         return dtype
 
-    def astype(self, dtype) -> Mechanism:
+    def astype(self, dtype: DTypeLike) -> Mechanism:
         """Return the mechanism with all of its numbers in the floating-point type `dtype`: float32 or float64."""
         check_precision(jnp.dtype(dtype))
         convert = lambda x: jnp.asarray(x, dtype) if eqx.is_inexact_array(x) else x
@@ -184,7 +180,7 @@ class Mechanism(eqx.Module):
             "static one, and find it in a dict by a name of yours"
         )
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any) -> Mechanism:
         """Copy the numbers; everything else is immutable."""
         return jax.tree.map(lambda x: copy.deepcopy(x, memo), self)
 
@@ -215,7 +211,7 @@ class Mechanism(eqx.Module):
         found = jnp.where(own > 0, own, jnp.sqrt(jnp.where(square > 0, square, 1)))
         return found.astype(q.dtype)
 
-    def point(self, q: Float[Array, " n"], body: str, s) -> Float[Array, " d"]:
+    def point(self, q: Float[Array, " n"], body: str, s: ArrayLike | Sequence[float] | None) -> Float[Array, " d"]:
         """Return a point in the ground frame, from its coordinates `s` in the frame of `body`, in a configuration `q`."""
         return self.layout.point(body, s, q)
 
@@ -239,7 +235,7 @@ class Mechanism(eqx.Module):
         q = q.astype(jnp.result_type(self.dtype, q) if jnp.issubdtype(q.dtype, jnp.floating) else self.dtype)
         return self._normalised(q)
 
-    def _normalised(self, q):
+    def _normalised(self, q: Array) -> Array:
         """Return a configuration with Euler parameters of unit length."""
         # A configuration without rotations in space is one already.
         return q if self.layout.n == self.layout.m else _normalised(self.layout, q)
@@ -271,7 +267,7 @@ class Mechanism(eqx.Module):
             named[self.layout.entries(name, velocities=True)[0]] = True
         return tuple(named.tolist())
 
-    def _from_names(self, guess: Mapping, start, *, velocities: bool = False) -> Array:
+    def _from_names(self, guess: Mapping[str, Any], start: np.ndarray, *, velocities: bool = False) -> Array:
         """Return a vector q, or v, with the values of a mapping and those of `start` elsewhere."""
         # Known numbers are put together by NumPy: in JAX each operation is compiled when it is first met.
         known = all(map(is_concrete, jax.tree.leaves(list(guess.values()))))
@@ -327,7 +323,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
     dimension = getattr(groups["body"][0][1], "dimension", 0)
     known = [GROUND, *(name for name, _ in groups["body"])]
 
-    def check(kind, name, element):
+    def check(kind: str, element: Any) -> None:
         """Raise `ValueError` with the reason if an element of this kind cannot be used in the mechanism."""
         if kind == "force":
             if not isinstance(element, AbstractForce):
@@ -353,7 +349,5 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
 
     for kind, pairs in groups.items():
         for name, element in pairs:
-            try:
-                check(kind, name, element)
-            except ValueError as error:
-                raise ValueError(f"{kind} {name!r} ({type(element).__name__}): {error}") from None
+            with errors_of(f"{kind} {name!r} ({type(element).__name__})"):
+                check(kind, element)

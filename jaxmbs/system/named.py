@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -10,7 +10,7 @@ import jax
 from jaxmbs.system.layout import unknown
 
 
-class AbstractNamed(Mapping):
+class AbstractNamed(Mapping[str, Any]):
     """An ordered mapping of names to results; a pytree. A subclass defines `__getitem__`, and `kind` for messages."""
 
     kind: ClassVar[str]
@@ -18,14 +18,14 @@ class AbstractNamed(Mapping):
     def __init__(self, by_name: dict[str, Any]):
         self._by_name = dict(by_name)
 
-    def __init_subclass__(cls):
+    def __init_subclass__(cls) -> None:
         jax.tree_util.register_pytree_node(
             cls,
             lambda named: (tuple(named._by_name.values()), tuple(named._by_name)),
             lambda names, values: cls(dict(zip(names, values, strict=True))),
         )
 
-    def named(self, name) -> Any:
+    def named(self, name: Any) -> Any:
         """Return the result of the element with this name.
 
         Raises:
@@ -35,7 +35,7 @@ class AbstractNamed(Mapping):
             raise KeyError(unknown(self.kind, name, self._by_name))
         return self._by_name[name]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
 
     def __len__(self) -> int:

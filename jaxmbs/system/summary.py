@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def elements(layout: Layout, forces: Iterable[str] = ()) -> list[str]:
     ]
 
 
-def statuses(status) -> str:
+def statuses(status: Any) -> str:
     """Return a text that counts the statuses, or shows their type if they are traced."""
     if not _is_known(status):
         return f"status: {_kind(status)}"
@@ -45,7 +46,7 @@ def statuses(status) -> str:
     return "status: " + ", ".join(f"{count} {name}" for name, count in zip(names, counts.tolist(), strict=True))
 
 
-def number(name: str, x) -> str:
+def number(name: str, x: Any) -> str:
     """Return a text with a name and a number; with type and shape instead of the number if it is an array or traced."""
     if _is_known(x) and np.ndim(x) == 0:
         return f"{name}: {float(np.asarray(x)):.6g}"
@@ -57,12 +58,12 @@ def batch(shape: tuple[int, ...]) -> list[str]:
     return [f"batch of {' × '.join(map(str, shape))}"] if shape else []
 
 
-def _is_known(x) -> bool:
+def _is_known(x: Any) -> bool:
     """Return True for an array or NumPy number that is not traced."""
     return hasattr(x, "dtype") and hasattr(x, "__array__") and is_concrete(x)
 
 
-def _kind(x) -> str:
+def _kind(x: Any) -> str:
     """Return the type and shape of an array as text; only the type of any other object."""
     if not hasattr(x, "dtype"):
         return type(x).__name__

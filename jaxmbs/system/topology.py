@@ -158,9 +158,12 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
         if name not in bodies:
             raise ValueError(unknown("base body", name, bodies))
         if name in joined:
-            tie = next(edge.joint for edge in _path_from_ground(entering, name))
+            edge = entering[name]
+            while edge.parent != GROUND:
+                edge = entering[edge.parent]
             raise ValueError(
-                f"base {name!r} cannot float: joints tie it to the ground; cut {tie!r} and all other such joints first"
+                f"base {name!r} cannot float: joints tie it to the ground; "
+                f"cut {edge.joint!r} and all other such joints first"
             )
         if name in entering:
             raise ValueError(f"base {name!r} is in the same part as another base")
@@ -178,15 +181,15 @@ def _names(names: Names | None) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _check_cut(mech, cut: Iterable[str]) -> None:
+def _check_cut(mech: Any, cut: Iterable[str]) -> None:
     """Raise `ValueError` for a name in `cut` that is not that of a joint."""
     joints = [name for name, element in mech.constraints.items() if element.freedom is not None]
     for name in cut:
+        if name in joints:
+            continue
         if name in mech.constraints or name in mech.drivers:
-            if name not in joints:
-                raise ValueError(f"{name!r} is not a joint: it is never in the tree and cannot be cut")
-        else:
-            raise ValueError(unknown("joint", name, joints))
+            raise ValueError(f"{name!r} is not a joint: it is never in the tree and cannot be cut")
+        raise ValueError(unknown("joint", name, joints))
 
 
 def _shortest_paths(leaving: dict[str, list[_Edge]], start: list[str]) -> dict[str, _Edge]:
@@ -211,16 +214,7 @@ def _floating_part(leaving: dict[str, list[_Edge]], base: str) -> dict[str, _Edg
     return {base: _Edge(GROUND, base, 0)} | _shortest_paths(leaving, [base])
 
 
-def _path_from_ground(entering: dict[str, _Edge], body: str) -> list[_Edge]:
-    """Return the edges from the ground to a body, in this order, with the edge that enters each body given."""
-    path = []
-    while body != GROUND:
-        path.append(entering[body])
-        body = path[-1].parent
-    return path[::-1]
-
-
-def _number_tree(mech, entering: dict[str, _Edge]) -> Tree:
+def _number_tree(mech: Any, entering: dict[str, _Edge]) -> Tree:
     """Return the `Tree` with the edge that enters each body, its bodies numbered depth first."""
     children: dict[str, list[str]] = {name: [] for name in (GROUND, *mech.bodies)}
     for body in mech.bodies:
@@ -299,7 +293,7 @@ def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = 
     return count
 
 
-def _tree(mech, base, cut) -> Tree:
+def _tree(mech: Any, base: Names | None, cut: Names) -> Tree:
     """Return `mech` if it is a `Tree` already, else the spanning tree of the mechanism."""
     if not isinstance(mech, Tree):
         return spanning_tree(mech, base=base, cut=cut)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -11,9 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
-from jaxmbs.element import GROUND, unknown
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, unknown
 from jaxmbs.numerics.arrays import is_concrete, with_fields
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import ProgramWithFallback
@@ -174,15 +176,15 @@ class Trajectory(eqx.Module):
         own, own_v = self.layout.body_slices[name], self.layout.velocity_slices[name]
         return self.q[..., own], self.v[..., own_v], self.a[..., own_v]
 
-    def point(self, body: str, s=None) -> Float[Array, "*T d"]:
+    def point(self, body: str, s: ArrayLike | Sequence[float] | None = None) -> Float[Array, "*T d"]:
         """Return the positions (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
-        return self._at_each_time(lambda q, v, a: self._position(body, s, q))
+        return self._at_each_time(lambda q, v, a: self.layout.point(body, s, q))
 
-    def point_velocity(self, body: str, s=None) -> Float[Array, "*T d"]:
+    def point_velocity(self, body: str, s: ArrayLike | Sequence[float] | None = None) -> Float[Array, "*T d"]:
         """Return the velocities (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         return self._at_each_time(lambda q, v, a: self._velocity(body, s, q, v))
 
-    def point_acceleration(self, body: str, s=None) -> Float[Array, "*T d"]:
+    def point_acceleration(self, body: str, s: ArrayLike | Sequence[float] | None = None) -> Float[Array, "*T d"]:
         """Return the accelerations (T, d) of the point `s` of a `body`, its origin unless given, in the ground frame."""
         velocity = partial(self._velocity, body, s)
         return self._at_each_time(lambda q, v, a: jax.jvp(velocity, (q, v), (self.layout.rate(q, v), a))[1])
@@ -207,25 +209,21 @@ class Trajectory(eqx.Module):
         """Return the second derivative of a `coordinate`, or the rate of another velocity, (T,)."""
         return self.a[..., self.layout.velocity_index(coordinate)]
 
-    def _position(self, body, s, q):
-        """Return the point s of a body in the ground frame, in a configuration q."""
-        return self.layout.point(body, s, q)
-
-    def _velocity(self, body, s, q, v):
+    def _velocity(self, body: str, s: ArrayLike | Sequence[float] | None, q: Array, v: Array) -> Array:
         """Return the velocity of the point s of a body in the ground frame."""
-        return jax.jvp(partial(self._position, body, s), (q,), (self.layout.rate(q, v),))[1]
+        return jax.jvp(partial(self.layout.point, body, s), (q,), (self.layout.rate(q, v),))[1]
 
-    def _at_each_time(self, function):
+    def _at_each_time(self, function: Callable[[Array, Array, Array], Array]) -> Array:
         """Return the values (T, d) of a function of (q, v, a) along the motion."""
         return jnp.vectorize(function, signature="(n),(k),(k)->(d)")(self.q, self.v, self.a)
 
 
 # Compiled once for joints that are alike.
 @eqx.filter_jit
-def _joint_motion(joint: BroadcastTree, body_type, *motions) -> list[Array]:
+def _joint_motion(joint: BroadcastTree, body_type: type[AbstractBody], *motions: tuple[Array, ...]) -> list[Array]:
     """Return the slides and angles of a joint, their rates and second rates, from the motions of its two bodies."""
 
-    def at_one_time(element, *motions):
+    def at_one_time(element: AbstractConstraint, *motions: tuple[Array, ...]) -> list[Array]:
         """Return the slides and angles, their rates and second rates at one time."""
         return ProgramWithFallback(lambda element, i, j: measure_joint(element, body_type, i, j), runs="once")(
             element, *motions

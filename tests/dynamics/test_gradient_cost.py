@@ -62,7 +62,7 @@ def test_values_that_are_remembered_change_no_derivative(kept, rounds, monkeypat
     def root(x, b):
         f = lambda y: y**3 + b * y - x
         slope = lax.stop_gradient(3 * (x / 2) ** 2 + b)
-        return simplified_newton(f, lambda value: value / slope, x / 2, 40, 40)[0]
+        return simplified_newton(f, lambda value: value / slope, x / 2, 40)[0]
 
     def function(x, b):
         step = lambda k, x: 0.9 * x + 0.1 * root(x, b) * (save_for_reverse(lax.stop_gradient(k)) % 3)

@@ -50,7 +50,7 @@ class AbstractElimination(AbstractSolver):
 
         rows = loop.phi_q.shape[0]
         start = jax.lax.stop_gradient(jnp.concatenate([h * v, jnp.zeros(rows, v.dtype)]))
-        unknown, change, gap = simplified_newton(missing, loop.solve, start, iterations, iterations)
+        unknown, change, gap = simplified_newton(missing, loop.solve, start, iterations)
         d = unknown[: space.m]
         q = space.retract(motion.q, d)
         v = mechanics.nearest_rate(tree, q, moved(q) / h, t + h)
