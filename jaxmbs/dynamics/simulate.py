@@ -43,9 +43,9 @@ MIN_DEFAULT_STEPS = 4000
 # With at least this many steps per output, outputs are compiled as if computed once, since their cost no longer
 # matters.
 MIN_STEPS_PER_RARE_OUTPUT = 8
-# A traced start is assembled in mechanisms with at most this many velocities: compiling the search for more takes ten
-# seconds and longer. With more velocities Newton's method closes the start in the metric of the mass matrix.
-MAX_SEARCHED_VELOCITIES = 24
+# A traced start is assembled in mechanisms with at most this many velocities, ten bodies in space: compiling the search
+# for more takes ten seconds and longer. With more velocities Newton's method closes the start.
+MAX_SEARCHED_VELOCITIES = 60
 # For uneven output times, the grid of steps has at most this many boundaries per output time on the average.
 MAX_BOUNDARIES_PER_OUTPUT = 8
 # An interval may exceed a whole number of steps by this fraction of its length without getting one more step.
@@ -69,8 +69,9 @@ def simulate(
     First, q0 moves to the nearest configuration with Φ = 0, as by `assemble`, and v0, if it is a vector, to the nearest
     velocities with Φ_q v = ν, measured with the mass matrix. This does not depend on the formulation. Results are given
     at `times` only; the steps in between are not kept. Inside jit, vmap and grad the start of a mechanism with more than
-    24 velocities is closed by Newton's method instead: it should be nearly assembled, and derivatives from a rough guess
-    have an error of the order of its gaps.
+    60 velocities is closed by Newton's method instead, along the normals of the constraints at q0: it should be nearly
+    assembled, or the status is NOT_ASSEMBLED. It differs from the nearest configuration by the square of the gaps, and
+    derivatives are those of this start.
 
     Results are differentiable in forward and reverse mode with respect to everything: lengths, masses, stiffnesses,
     the initial state, times, and the variables that force functions close over. The derivative is that of the

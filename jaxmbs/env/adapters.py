@@ -159,7 +159,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self._generators = [renewed(k, s) if mask[k] else old[k] for k, s in enumerate(seeds)]
         numbers = [g.integers(MAX_SEED) if m else 0 for g, m in zip(self._generators, mask, strict=True)]
         fresh = self._reset(jax.vmap(jax.random.key)(np.array(numbers)), self.params)
-        self.state = fresh if self.state is None else jax.vmap(where_tree)(mask, fresh, self.state)
+        self.state = fresh if self.state is None else jax.vmap(where_tree)(jnp.asarray(mask), fresh, self.state)
         return _clip_to_space(self.state.observation, self.observation_space), self._info(self.state)
 
     def step(self, actions):

@@ -1,5 +1,7 @@
 """Assembled configurations are the nearest to the guess, and their derivatives are exact."""
 
+import sys
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -146,3 +148,23 @@ def test_a_guess_that_is_assembled_stays_as_it_is():
     q = mbs.assemble(mech, ROUGH).q
     np.testing.assert_array_equal(jax.jit(lambda q: mbs.assemble(mech, q).q)(q), q)
     np.testing.assert_array_equal(mbs.simulate(mech, (0.0, 0.1), q, step=0.05).q[0], q)
+
+
+@pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.JointCoordinates()])
+def test_derivatives_from_a_start_that_newton_closes(formulation, monkeypatch):
+    """The traced start of a large mechanism, here of a small one: gaps of 0.1, and derivatives of what was computed."""
+    monkeypatch.setattr(sys.modules["jaxmbs.dynamics.simulate"], "MAX_SEARCHED_VELOCITIES", 0)
+    near = mbs.assemble(four_bar(LENGTHS), ROUGH).q
+    line = np.random.default_rng(3).uniform(-1, 1, near.size)
+
+    @jax.jit
+    def run(h):
+        b = {name: x + h * (k + 1) for k, (name, x) in enumerate(LENGTHS.items())}
+        result = mbs.simulate(four_bar(b), jnp.linspace(0, 0.2, 2), near + (0.1 + h) * line, formulation=formulation)
+        return result.q, result.status
+
+    assert not np.any(run(0.0)[1])
+    rate = jax.jit(lambda h: jax.jvp(lambda h: run(h)[0], (h,), (1.0,))[1])(0.0)
+    coarse, fine = ((run(h)[0] - run(-h)[0]) / (2 * h) for h in (1e-4, 5e-5))
+    expected = (4 * fine - coarse) / 3
+    np.testing.assert_allclose(rate, expected, atol=1e-6 * np.abs(expected).max())

@@ -281,7 +281,9 @@ def initial_motion(scaled: ScaledEquations, start: InitialState, t) -> tuple[Mot
     satisfied = jnp.asarray(True)
     if not assembled:
         metric, pivots = equations.solver.metric(q, t), equations.pivots(q, t)
-        closed = equations.close_position(q, t, metric, STARTING_ITERATIONS, pivots=pivots)
+        # With a direction, derivatives are refined as often as the iteration takes steps: the gaps may be large.
+        direction = equations.jacobian(q, t)
+        closed = equations.close_position(q, t, metric, STARTING_ITERATIONS, direction, pivots=pivots)
         far = jnp.maximum(1, scaled.units.size(equations.space.extent(q)))
         q = _unless_exact(scaled.is_rounding(equations.residual(q, t), far), q, closed.q)
         satisfied = scaled.is_closed(closed)
