@@ -1,5 +1,7 @@
 """Functions that cannot be programs: errors with a reason, a place and advice; unusual functions do not crash."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
-from jaxmbs.programs import ProgramWithFallback
+from jaxmbs.programs import ProgramWithFallback, factorise
 from jaxmbs.programs.runtime import primitive
 
 X = np.array([0.3, -0.4, 0.5])
@@ -184,3 +186,18 @@ def test_functions_left_as_array_code_say_so_once():
         too_long(X)
     with primitive.emission("array"):
         ProgramWithFallback(lambda x: jnp.linalg.eigvalsh(x))(SQUARE)
+
+
+@pytest.mark.parametrize("kind", ["general", "symmetric"])
+def test_array_code_multiplies_in_full_precision(kind):
+    """A GPU multiplies float32 matrices in 10 bits by default, which an inverse does not bear."""
+
+    def refused(x):
+        factors = factorise(x @ x.T + jnp.eye(20), jnp.zeros(20) if kind == "symmetric" else jnp.asarray(True), kind)[0]
+        return jnp.linalg.svd(factors @ x, compute_uv=False)
+
+    with pytest.warns(mbs.PerformanceWarning):
+        text = jax.jit(ProgramWithFallback(refused)).lower(np.eye(20)).as_text()
+    products = re.findall(r"dot_general.*", text)
+    assert len(products) > 1
+    assert all("HIGHEST" in line for line in products)

@@ -15,6 +15,8 @@ MAX_BLOCK_ROWS = 16
 Factorisation = tuple[Array, Array, Array, Array]
 
 
+# GPUs and TPUs multiply matrices in fewer digits unless they are told not to.
+@jax.default_matmul_precision("highest")
 def factor_array(matrix: Array, limit: Array, *, kind: str) -> Factorisation:
     """Return factors, sign, rcond and kept rows, for any leading batch axes; see `primitives.factorise`."""
     if kind == "symmetric":
@@ -25,6 +27,7 @@ def factor_array(matrix: Array, limit: Array, *, kind: str) -> Factorisation:
     return one(matrix, limit)
 
 
+@jax.default_matmul_precision("highest")
 def solve_array(matrix: Array, factors: Array, limit: Array, rhs: Array, *, kind: str, transposed: bool) -> Array:
     """Return the solutions for right-hand sides (…, m, k), for any leading batch axes, by the factors alone."""
     turned = jnp.swapaxes(factors, -1, -2)
