@@ -44,6 +44,7 @@ test-newest: .venv-newest/installed ## the engine, and a mechanism in every anal
 
 consistent: lint ## lists and pages that a new class has to be added to, see CONTRIBUTING.md
 	$(BIN)/pytest -n 2 $(addprefix tests/project/test_,$(addsuffix .py,interface docstrings nothing_is_forgotten site pages abstract_or_final annotations))
+	$(BIN)/pytest tests/spatial tests/viz tests/io/test_model_files.py -k "forgotten or is_complete or published_schema"
 
 # MuJoCo, Pinocchio and Exudyn take part in the diagrams if they are installed: .venv/bin/pip install -e ".[bench]"
 verify: .venv/installed ## every published problem and closed form; writes the page "Verification"

@@ -30,6 +30,7 @@ from jaxmbs.forces.springs import AxialSpring as AxialSpring
 from jaxmbs.forces.springs import Damper as Damper
 from jaxmbs.forces.springs import Spring as Spring
 from jaxmbs.forces.springs import SpringDamper as SpringDamper
+from jaxmbs.forces.springs import length_and_direction as length_and_direction
 from jaxmbs.forces.springs import line_of_action as line_of_action
 from jaxmbs.forces.state import Along as Along
 from jaxmbs.forces.state import State as State

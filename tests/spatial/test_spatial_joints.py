@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 
 import jaxmbs as mbs
 from jaxmbs import spatial
+from jaxmbs.element import AbstractConstraint
 
 POINT_I = (0.3, -0.2, 0.5)
 POINT_J = (-0.1, 0.4, 0.2)
@@ -90,6 +91,14 @@ JOINTS = {
         3,
     ),
 }
+
+
+def test_no_joint_is_forgotten():
+    """All but drivers, which leave no motion to be made, and gears, which hold no position."""
+    kinds = {name: x for name, x in vars(spatial).items() if isinstance(x, type) and issubclass(x, AbstractConstraint)}
+    assert {name for name in kinds if not name.endswith(("Driver", "Gear"))} <= {
+        name.split()[0].strip(",") for name in JOINTS
+    }
 
 
 def frames(seed):
