@@ -195,10 +195,8 @@ def _initial_state(mech: Mechanism, q, v0, times, tolerance: float) -> tuple[Ini
     v, named = mech.velocities(v0), mech.named_velocities(v0)
     dtype = jnp.result_type(q, v)
     q, v, t = q.astype(dtype), v.astype(dtype), times[0].astype(dtype)
-    known, converged = (
-        all(map(is_concrete, jax.tree.leaves((mech, q, t)))),
-        jnp.asarray(int(Status.CONVERGED), jnp.int32),
-    )
+    known = all(map(is_concrete, jax.tree.leaves((mech, q, t))))
+    converged = jnp.asarray(int(Status.CONVERGED), jnp.int32)
     if known and is_assembled(mech, q, t):
         return InitialState(q, v, named), converged
     if not known and mech.layout.m > MAX_SEARCHED_VELOCITIES:
