@@ -137,7 +137,7 @@ def _pinocchio():
 
 
 def mujoco_model(dimension, links):
-    """Return the MuJoCo model of the chain."""
+    """Return the `MjModel` of the chain with this number of links; `dimension` is 2 or 3."""
     import mujoco
 
     return mujoco.MjModel.from_xml_string(mjcf(lengths_of(links), dimension))

@@ -96,7 +96,7 @@ class Swarm:
         return constraints, np.stack([places.real, places.imag], axis=-1)
 
     def costs(self, x):
-        """Return the errors of all linkages by the batched solver, infinite if one cannot be built."""
+        """Return sums of squared distances (N,) from the targets, for designs (N, 10); infinite if not buildable."""
         ensemble = self.pylinkage_ensemble(*self.dimensions(x))
         paths = ensemble.simulate(iterations=len(TARGETS), store=False)
         return errors(paths[:, :, -1])

@@ -59,7 +59,7 @@ class CartDoublePendulum(Environment):
         return {"lower": 0.5, "upper": 0.5}
 
     def build(self, params, action):
-        """Return the cart with its pendulum, pushed along the rail by the action times the largest force."""
+        """Return the mechanism for lengths `params` (m) and an action (1,), push on the cart over `force`, −1 to 1."""
         lower, upper = params["lower"], params["upper"]
         return Mechanism(
             bodies={"cart": planar.Body(mass=MASS_OF_CART, inertia=0.1), "lower": _bar(lower), "upper": _bar(upper)},
@@ -110,6 +110,6 @@ class CartDoublePendulum(Environment):
 
 
 def _bar(length):
-    """Return a uniform bar along y whose frame is at one end."""
+    """Return a uniform bar along y from its frame to `length` (m), with a mass of `MASS_OF_BARS` · length."""
     mass = MASS_OF_BARS * length
     return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(0, length / 2))

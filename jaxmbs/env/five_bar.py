@@ -130,7 +130,7 @@ class FiveBar(Environment):
 
 
 def _bar(length):
-    """Return a uniform bar along x whose frame is at one end."""
+    """Return a uniform bar along x from its frame to `length` (m), with a mass of `MASS_OF_BARS` · length."""
     mass = MASS_OF_BARS * length
     return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(length / 2, 0))
 

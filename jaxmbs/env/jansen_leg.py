@@ -133,7 +133,7 @@ class JansenLeg(Environment):
         return jnp.stack([jnp.cos(angle), jnp.sin(angle), faster, *foot, _contact(foot[1])])
 
     def reward(self, params, task, now, action):
-        """Return 1 − 10 e² for the relative error e of the crank's speed, less the cost of the action."""
+        """Return 1 − 10 (φ̇ / `speed` − 1)² − `effort` · |action|², φ̇ at the end `now` of a step; the task is not used."""
         faster = now.velocity("crank.phi") / self.speed - 1
         return 1 - 10 * faster**2 - self.effort * action @ action
 

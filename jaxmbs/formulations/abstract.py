@@ -137,7 +137,7 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def velocity_gap(self, q, v, t) -> Float[Array, " rows"]:
-        """Return Φ̇ = Φ_q v + Φ_t, zero for velocities that the constraints allow."""
+        """Return Φ̇ = Φ_q v + Φ_t (rows,) for q and v of these equations, zero if the constraints allow v."""
 
     @property
     @abc.abstractmethod

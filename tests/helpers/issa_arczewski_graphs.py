@@ -15,7 +15,10 @@ def grounded_system():
 
 
 def floating_system():
-    """Return joints, path matrix and secondary path matrix of Issa and Arczewski, Fig. 2."""
+    """Return joints and the two path matrices, lists of rows, of Issa and Arczewski, Fig. 2.
+
+    Joints: name ↦ (inner body, outer body); expected results of `mbs.topology.path_matrix` and `secondary_path_matrix`.
+    """
     branches = {"R2": ("1", "2"), "R3": ("2", "3"), "P4": ("3", "4"), "R7": ("1", "5")}
     return (
         branches,

@@ -149,7 +149,7 @@ class Instructions(abc.ABC):
         return text if node.uniform or self.module.lanes == 1 else f"splat ({self.module.real} {text})"
 
     def integer(self, value: int, node: Node) -> str:
-        """Return an integer constant with as many lanes as a node."""
+        """Return an i64 constant as LLVM text: a number for a uniform node or one lane, else a splat over all lanes."""
         return str(value) if node.uniform or self.module.lanes == 1 else f"splat (i64 {value})"
 
     def instruction(self, node: Node, word: str, args: Sequence[str]) -> str:
