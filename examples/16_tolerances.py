@@ -36,7 +36,7 @@ BINS = 60
 
 
 def four_bar(b):
-    """Return the driven four-bar."""
+    """Return the driven four-bar; `b` has the lengths of `NOMINAL` (mm)."""
     return mbs.Mechanism(
         {name: planar.Body() for name in ("crank", "coupler", "rocker")},
         {
@@ -50,7 +50,7 @@ def four_bar(b):
 
 
 def curve(b):
-    """Return the points of the coupler curve, and the status."""
+    """Return the points (12, 2) of the coupler curve at `ANGLES` (mm), and the status."""
     motion = mbs.kinematics(four_bar(b), ANGLES, GUESS)
     return motion.point("coupler", POINT), motion.status
 

@@ -82,7 +82,7 @@ class CartDoublePendulum(Environment):
         return {"lower.phi": first, "upper": jnp.append(joint, second)}, None
 
     def observe(self, params, task, now):
-        """Return position and velocity of the cart, and sine, cosine and a tenth of the rate of each bar's angle."""
+        """Return (8,): x (m) and ẋ (m/s) of the cart, then sin φ, cos φ, φ̇ / 10 (rad/s) of each bar."""
         of_bar = lambda phi, rate: [jnp.sin(phi), jnp.cos(phi), rate / 10]
         bars = [of_bar(now.position(f"{bar}.phi"), now.velocity(f"{bar}.phi")) for bar in ("lower", "upper")]
         return jnp.stack([now.position("cart.x"), now.velocity("cart.x"), *bars[0], *bars[1]])
@@ -105,7 +105,7 @@ class CartDoublePendulum(Environment):
         return off if self.swing_up else off | down
 
     def metrics(self, params, task, now):
-        """Return the height of the tip above the cart (m)."""
+        """Return {"height": height of the tip above the cart (m)}."""
         return {"height": self.height(params, now)}
 
 

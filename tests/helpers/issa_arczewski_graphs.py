@@ -7,7 +7,7 @@ GROUND = "ground"
 
 
 def grounded_system():
-    """Return joints, path matrix and secondary path matrix of Issa and Arczewski, Fig. 1."""
+    """Return joints and the two path matrices of Issa and Arczewski, Fig. 1, as `floating_system`."""
     chain = {"R1": (GROUND, "1"), "R2": ("1", "2"), "P3": ("2", "3"), "R4": ("3", "4")}
     return chain, [[-1, 1, 0, 0], [0, -1, 1, 0], [0, 0, -1, 1], [0, 0, 0, -1]], [
         [-1, 0, 0, 0], [-2, -1, 0, 0], [-3, -2, -1, 0], [-4, -3, -2, -1]
