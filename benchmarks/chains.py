@@ -31,7 +31,7 @@ NAMES = {2: "planar chain", 3: "spatial chain"}
 
 
 def chain(lengths, dimension):
-    """Return the chain with these lengths (n,)."""
+    """Return the chain of rods with these lengths (n,) in m and masses of 1 kg/m; `dimension` is 2 or 3."""
     bodies, joints = {}, {}
     for k, length in enumerate(lengths):
         i, end = ("ground", 0.0) if k == 0 else (f"L{k - 1}", lengths[k - 1] / 2)
@@ -48,12 +48,12 @@ def chain(lengths, dimension):
 
 
 def lengths_of(links):
-    """Return lengths of the rods within two per cent of 1 m."""
+    """Return lengths (links,) of the rods in m, within two per cent of 1, the same in every run."""
     return 1 + 0.02 * np.random.default_rng(0).uniform(-1, 1, links)
 
 
 def angles_of(links, batch):
-    """Return random angles of the joints at the start, (batch, links)."""
+    """Return random angles of the joints at the start, (batch, links) in rad, at most 0.02."""
     return 0.02 * np.random.default_rng(1).uniform(-1, 1, (batch, links))
 
 
@@ -88,12 +88,12 @@ def chain_row(dimension, links, batch):
 
 
 def _per_link(runs, count, links):
-    """Return the column of nanoseconds per step and link."""
+    """Return the column of nanoseconds per step and link as a dict; `count` is the number of steps of all samples."""
     return {"ns per link": timing.NS * runs.median / count / links}
 
 
 def pinocchio_angles(dimension, links, angles):
-    """Return final angles by Pinocchio, None if it is not installed."""
+    """Return final joint angles (batch, links) by Pinocchio, from those at the start; None without it or a compiler."""
     try:
         return _pinocchio()(dimension, lengths_of(links), angles, STEPS)
     except (ImportError, reference_kernel.NoCompiler):
@@ -137,7 +137,7 @@ def _pinocchio():
 
 
 def mujoco_model(dimension, links):
-    """Return the MuJoCo model of the chain."""
+    """Return the `MjModel` of the chain with this number of links; `dimension` is 2 or 3."""
     import mujoco
 
     return mujoco.MjModel.from_xml_string(mjcf(lengths_of(links), dimension))

@@ -96,24 +96,24 @@ class Swarm:
         return constraints, np.stack([places.real, places.imag], axis=-1)
 
     def costs(self, x):
-        """Return the errors of all linkages by the batched solver, infinite if one cannot be built."""
+        """Return sums of squared distances (N,) from the targets, for designs (N, 10); infinite if not buildable."""
         ensemble = self.pylinkage_ensemble(*self.dimensions(x))
         paths = ensemble.simulate(iterations=len(TARGETS), store=False)
         return errors(paths[:, :, -1])
 
     def pylinkage_ensemble(self, constraints, places):
-        """Return the linkages as an ensemble of pylinkage."""
+        """Return an ensemble of pylinkage with constraints (N, 5) and places (N, 5, 2), see `dimensions`."""
         from pylinkage.population import Ensemble
 
         return Ensemble(self.linkage, constraints, places)
 
     def cost(self, linkage, x, _places):
-        """Return the error of one linkage by the compiled solver."""
+        """Return the sum of squared distances of one linkage, design x (10 numbers), by the compiled solver."""
         linkage.set_completely(*self.dimensions_of_one(*x))
         return float(errors(linkage.step_fast(iterations=len(TARGETS))[None, :, -1])[0])
 
     def dimensions_of_one(self, ground, crank, coupler, rocker, x, y, pivot_x, pivot_y, angle, start):
-        """Return `dimensions` of one linkage without arrays, which would take most of the time."""
+        """Return lists of the `dimensions` of one linkage, without arrays, which would take most of the time."""
         pivot, arm = complex(pivot_x, pivot_y), complex(x, y)
         far = pivot + cmath.rect(ground, angle)
         pin = pivot + cmath.rect(crank, angle + start - self.sense * STEP)

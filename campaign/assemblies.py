@@ -18,7 +18,8 @@ LANES = 2048
 ROUNDS = 8
 # Mechanisms in a round of the oracle of assemblies, each with many guesses.
 MECHANISMS = 16
-# Largest change of a coordinate from an assembled configuration to a guess; bodies have lengths of about 1.
+# Largest change of a coordinate from an assembled configuration to a wild guess, every second one; angles change by at
+# most π. Bodies have lengths of about 1.
 MAX_GUESS_DISTANCE = 10.0
 # Step of the central differences of assemblies, which are taken with it and with half of it. If the two disagree, there
 # is no derivative to compare with.

@@ -235,7 +235,10 @@ class Batches(Repetition):
         return made.run(jax.tree.map(lambda x: x[k : k + 1], ref.batch), (0.0, ref.end), key="one")
 
     def judge(self, account, question, answer):
-        """Check that the motion of this sample is the same to the bit."""
+        """Record in `account` if a sample run alone ends in the same state and status as in the batch, to the bit.
+
+        question: (mechanisms, reference motion of the batch, number of the sample). answer: motion of this sample.
+        """
         _, ref, k = question
         account.count("steps", question[0].steps())
         # The batch of one is compiled separately, but by a program, which fixes all roundings.

@@ -31,7 +31,10 @@ BENDS = (10, 20, 30, 40)
 
 
 def shafts(joint, bend):
-    """Return shafts along z that meet at the origin, the second one bent about y; its bearing holds only its direction."""
+    """Return a mechanism of two shafts that meet at the origin: a driven one along z, one tilted by `bend` rad about y.
+
+    joint: constraint between "first" and "second". The bearing of the second holds its direction, not its place.
+    """
     first = spatial.Body(2.0, 1e-3)
     second = spatial.Body(3.0, jnp.stack([jnp.asarray(x) for x in (FLYWHEEL, FLYWHEEL, FLYWHEEL)]))
     turn = mbs.rotation.exp_matrix(jnp.stack([0 * bend, bend, 0 * bend]))

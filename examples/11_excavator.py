@@ -105,7 +105,11 @@ def with_load(mass, com, moments, load):
 
 
 def work(times, load):
-    """Return moments and power of the actuators, forces in the pins, and the energy along the cycle."""
+    """Return a dict of the work cycle at `times` (T,) in s, with a `load` in kg in the bucket.
+
+    "moment" (N m) and "force" (N): dicts of (T,) by joint. "power" (W) of all actuators, "energy" (J), kinetic and
+    potential, and "status": (T,). "tip" and "tail": (T, 3) in m. "joints": (T, bodies, 3) in m.
+    """
     mech = excavator(load)
     run = mbs.simulate(mech, times, step=CYCLE, formulation=mbs.Kane())
     found = mbs.reactions(mech, run, formulation=mbs.Kane())

@@ -50,7 +50,7 @@ PPO_SETTINGS = {
 
 
 def hidden_layers(x):
-    """Return the hidden layers of policy and value."""
+    """Apply two tanh layers of 64 units to observations (…, n); policy and value have layers of their own."""
     for _ in range(2):
         x = linen.tanh(linen.Dense(64)(x))
     return x

@@ -36,7 +36,7 @@ BINS = 60
 
 
 def four_bar(b):
-    """Return the driven four-bar."""
+    """Return the driven four-bar; `b` has the lengths of `NOMINAL` (mm)."""
     return mbs.Mechanism(
         {name: planar.Body() for name in ("crank", "coupler", "rocker")},
         {
@@ -50,7 +50,7 @@ def four_bar(b):
 
 
 def curve(b):
-    """Return the points of the coupler curve, and the status."""
+    """Return the points (12, 2) of the coupler curve at `ANGLES` (mm), and the status."""
     motion = mbs.kinematics(four_bar(b), ANGLES, GUESS)
     return motion.point("coupler", POINT), motion.status
 
@@ -62,7 +62,7 @@ def measure(deviation):
     return {"error": jnp.max(away), "first": away[0], "status": status}
 
 
-# Points of the curve of the nominal four-bar (mm).
+# Points (12, 2) of the coupler curve of the nominal four-bar at `ANGLES` (mm), from which errors are counted.
 TARGETS = np.asarray(jax.jit(curve)(NOMINAL)[0])
 
 

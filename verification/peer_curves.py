@@ -81,7 +81,10 @@ class Andrews:
         return np.array([self.start[name] - self.start[self.tree[name][0]] for name in self.bodies])
 
     def error(self, relative):
-        """Return the largest error of a body's final angle (rad), from the final joint angles."""
+        """Return the largest error (rad) of a body's angle at t = 0.03 s; whole turns count as errors.
+
+        relative: angle of each joint (rad) then, of a body from the one that carries it, in the order of `bodies`.
+        """
         angles = {"ground": 0.0}
         for name, angle in zip(self.bodies, relative, strict=True):
             angles[name] = angles[self.tree[name][0]] + angle

@@ -143,7 +143,18 @@ def _largest_gap(mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array]:
 def _search(
     held: tuple[int, ...], tolerance: float, mech: Mechanism, guess: Array, t: Array
 ) -> tuple[Array, Array, Array]:
-    """Return q, status and max |Φ| of the configuration nearest to the guess, without derivatives."""
+    """Search the configuration nearest to a guess (n,); the result is not differentiable.
+
+    Args:
+        held: indices in q of coordinates that keep their values.
+        tolerance: largest gap, relative to `Mechanism.size`.
+        mech: the mechanism.
+        guess: (n,).
+        t: time.
+
+    Returns:
+        q (n,), the code of its `Status`, and max |Φ|.
+    """
     guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
     given = constraint_functions(mech, guess_or_zero, t, held)
     phi = lambda q: given.constant_phi(q, t)

@@ -59,7 +59,7 @@ class CartDoublePendulum(Environment):
         return {"lower": 0.5, "upper": 0.5}
 
     def build(self, params, action):
-        """Return the cart with its pendulum, pushed along the rail by the action times the largest force."""
+        """Return the mechanism for lengths `params` (m) and an action (1,), push on the cart over `force`, −1 to 1."""
         lower, upper = params["lower"], params["upper"]
         return Mechanism(
             bodies={"cart": planar.Body(mass=MASS_OF_CART, inertia=0.1), "lower": _bar(lower), "upper": _bar(upper)},
@@ -82,7 +82,7 @@ class CartDoublePendulum(Environment):
         return {"lower.phi": first, "upper": jnp.append(joint, second)}, None
 
     def observe(self, params, task, now):
-        """Return position and velocity of the cart, and sine, cosine and a tenth of the rate of each bar's angle."""
+        """Return (8,): x (m) and ẋ (m/s) of the cart, then sin φ, cos φ, φ̇ / 10 (rad/s) of each bar."""
         of_bar = lambda phi, rate: [jnp.sin(phi), jnp.cos(phi), rate / 10]
         bars = [of_bar(now.position(f"{bar}.phi"), now.velocity(f"{bar}.phi")) for bar in ("lower", "upper")]
         return jnp.stack([now.position("cart.x"), now.velocity("cart.x"), *bars[0], *bars[1]])
@@ -105,11 +105,11 @@ class CartDoublePendulum(Environment):
         return off if self.swing_up else off | down
 
     def metrics(self, params, task, now):
-        """Return the height of the tip above the cart (m)."""
+        """Return {"height": height of the tip above the cart (m)}."""
         return {"height": self.height(params, now)}
 
 
 def _bar(length):
-    """Return a uniform bar along y whose frame is at one end."""
+    """Return a uniform bar along y from its frame to `length` (m), with a mass of `MASS_OF_BARS` · length."""
     mass = MASS_OF_BARS * length
     return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(0, length / 2))

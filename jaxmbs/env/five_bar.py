@@ -71,7 +71,7 @@ class FiveBar(Environment):
         return {"base": 0.16, "proximal": 0.2, "distal": 0.28}
 
     def build(self, params, action):
-        """Return the robot with the torques of an action in both motors."""
+        """Return the robot for lengths `params` (m) and an action (2,), torques of left, right motor over `torque`."""
         half, near, far = params["base"] / 2, params["proximal"], params["distal"]
         left, right = self.torque * action
         return Mechanism(
@@ -123,14 +123,14 @@ class FiveBar(Environment):
         return 2 - jnp.sqrt(1 + away @ away / 0.02**2) - self.effort * action @ action
 
     def metrics(self, params, task, now):
-        """Return the distance of the tip from its target (m)."""
+        """Return {"distance": distance of the tip from its target (m)}."""
         away = self.tip(params, now) - self.target(task, now.t)
         square = away @ away
         return {"distance": jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)}
 
 
 def _bar(length):
-    """Return a uniform bar along x whose frame is at one end."""
+    """Return a uniform bar along x from its frame to `length` (m), with a mass of `MASS_OF_BARS` · length."""
     mass = MASS_OF_BARS * length
     return planar.Body(mass=mass, inertia=mass * length**2 / 12, com=(length / 2, 0))
 

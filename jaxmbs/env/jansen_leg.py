@@ -80,7 +80,10 @@ class JansenLeg(Environment):
         return {name: length / 100 for name, length in LENGTHS.items()}
 
     def build(self, params, action):
-        """Return the leg with the torque of an action at its crank and the force of the ground on its foot."""
+        """Return the leg for Jansen's lengths `params` (m) and an action (1,), torque at the crank over `torque`.
+
+        The ground bears the foot, with `load` and `drag`, while it is low.
+        """
         p = params
         pivot, pin, knee = (-p["a"], -p["l"]), (p["m"], 0), (0, 0)
         foot = self.foot(p)
@@ -133,7 +136,7 @@ class JansenLeg(Environment):
         return jnp.stack([jnp.cos(angle), jnp.sin(angle), faster, *foot, _contact(foot[1])])
 
     def reward(self, params, task, now, action):
-        """Return 1 − 10 e² for the relative error e of the crank's speed, less the cost of the action."""
+        """Return 1 − 10 (φ̇ / `speed` − 1)² − `effort` · |action|², φ̇ at the end `now` of a step; no task is used."""
         faster = now.velocity("crank.phi") / self.speed - 1
         return 1 - 10 * faster**2 - self.effort * action @ action
 
@@ -142,7 +145,7 @@ class JansenLeg(Environment):
         return jnp.abs(now.velocity("crank.phi") / self.speed - 1) > MAX_SPEED_ERROR
 
     def metrics(self, params, task, now):
-        """Return the crank's speed relative to the desired one."""
+        """Return {"speed": the crank's speed relative to the desired one}."""
         return {"speed": now.velocity("crank.phi") / self.speed}
 
 

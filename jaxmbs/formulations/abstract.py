@@ -129,15 +129,15 @@ class AbstractEquations(eqx.Module):
 
     @abc.abstractmethod
     def residual(self, q, t) -> Float[Array, " rows"]:
-        """Return the constraint residuals Φ(q, t)."""
+        """Return the constraint residuals Φ(q, t) (rows,) for q of these equations."""
 
     @abc.abstractmethod
     def jacobian(self, q, t) -> Float[Array, "rows m"]:
-        """Return Φ_q, with a column for each velocity."""
+        """Return Φ_q (rows, m) at q of these equations, with a column for each velocity."""
 
     @abc.abstractmethod
     def velocity_gap(self, q, v, t) -> Float[Array, " rows"]:
-        """Return Φ̇ = Φ_q v + Φ_t, zero for velocities that the constraints allow."""
+        """Return Φ̇ = Φ_q v + Φ_t (rows,) for q and v of these equations, zero if the constraints allow v."""
 
     @property
     @abc.abstractmethod

@@ -32,7 +32,7 @@ MAX_LAST_STEP = 1e-9
 
 
 def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
-    """Return the forces that depend on accelerations or reactions and whose sizes are not known yet, by name."""
+    """Return, by name, forces that depend on accelerations or reactions and whose `size` is None: still unknown."""
     forces = mech.forces.items()
     return {n: f for n, f in forces if isinstance(f, AbstractReactiveForce) and f.reactive and f.size is None}
 

@@ -34,11 +34,11 @@ class AbstractUnknowns(abc.ABC):
 
     @abc.abstractmethod
     def names(self, mech: Mechanism) -> tuple[str, ...]:
-        """Return the names of the entries of x, in the order of users."""
+        """Return names of the coordinates x, in the order that users see, not that of the equations; see `order`."""
 
     @abc.abstractmethod
     def velocity_names(self, mech: Mechanism) -> tuple[str, ...]:
-        """Return the names of the entries of u, in the order of users."""
+        """Return names of the velocities u, in the order that users see, not that of the equations; see `order`."""
 
     @abc.abstractmethod
     def coordinates(self, mech: Mechanism, q, t) -> Float[Array, " k"]:

@@ -63,7 +63,7 @@ class Record:
 
     @property
     def values(self) -> np.ndarray:
-        """All signals as columns (T, signals)."""
+        """All signals (T, signals): one column for each, a scalar, in the order of `signals`."""
         return np.stack(list(self.signals.values()), axis=1)
 
 

@@ -24,8 +24,9 @@ from jaxmbs.numerics.space import Space
 # f_q counts as singular if its reciprocal condition number is below the rounding unit to this power: a position that is
 # known to rounding in f is known to half of the digits at most then.
 SINGULAR_POWER = 0.5
-# A step is accepted (is resolved) if predictor and corrector, forwards and backwards, differ by at most this fraction
-# of the distance moved.
+# A step is resolved if predictor and corrector, forwards and backwards, differ by at most this fraction of the distance
+# moved, or of `MAX_TEST_DISTANCE` if that is less. A step that is not accepted is tried again with a quarter of its
+# length, away from singular positions.
 MAX_PREDICTION_ERROR = 0.3
 # Upper limit on the distance moved in the test with `MAX_PREDICTION_ERROR`, in radians and sizes of the mechanism. Near
 # a fold, a step that is too long may predict a position many turns away, and relative to that distance every root would

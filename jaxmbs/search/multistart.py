@@ -26,8 +26,8 @@ SAME_DESIGN = 1e-3
 MAX_CANDIDATES_PER_RESULT = 4
 # Default number of steps between two progress reports of `descend`.
 STEPS_PER_REPORT = 25
-# Weight of a violated bound, in units of the errors: in the first phase of `penalty_phases`, and in all phases of searches
-# that do not raise it.
+# Factor on violations of bounds, residuals that are squared and added like the errors: in the first phase of
+# `penalty_phases`, and in all phases of searches that do not raise it.
 PENALTY_START = 10.0
 # Factor on the penalty weight from each phase of the best starts to the next; the first has `PENALTY_START`.
 PENALTY_GROWTH = 10.0

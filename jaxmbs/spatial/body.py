@@ -182,7 +182,7 @@ class Poses(Manifold):
 
     @staticmethod
     def difference(q, other):
-        """Return d (6,) with q ⊕ d = other: the displacement of r, then the Euler vector, at most a half turn."""
+        """Return d (6,), q ⊕ d = other: displacement in ground axes, then the Euler vector in the body's, |θ| ≤ π."""
         return jnp.concatenate([other[:3] - q[:3], Rotations.difference(q[3:], other[3:])])
 
     @staticmethod

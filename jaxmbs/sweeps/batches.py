@@ -26,7 +26,8 @@ MAX_SIZES_WITHOUT_GAIN = 2
 MAX_MEMORY_FRACTION = 0.25
 # Timed batches of each size. The first one is not counted, and the fastest of the others is.
 TIMED_BATCHES = 4
-# Longest time of a batch in seconds: an interrupt takes effect between batches.
+# Time of a batch in seconds up to which its size grows; a batch of more than twice this time makes the next ones
+# smaller. An interrupt takes effect between batches.
 MAX_BATCH_SECONDS = 5.0
 
 

@@ -176,7 +176,7 @@ class Task:
         return Rows(kept, results, status, stop - start)
 
     def _call(self, designs: Any, k: int) -> Any:
-        """Return the results of the measure for design k of a batch."""
+        """Call the untraced measure with design k of a batch; its `ValueError` is raised as `_RefusedByMeasure`."""
         try:
             return jax.tree.map(np.asarray, self.measure(jax.tree.map(lambda x: x[k], designs)))
         except ValueError as error:

@@ -81,7 +81,10 @@ START = -0.4
 
 
 def valve_gear(contact):
-    """Return a cam on a shaft at the origin, and a lifter on the y axis with its frame `STEM` above its lower end."""
+    """Return a mechanism: a cam on a shaft at the origin, driven, and a lifter guided along the y axis.
+
+    contact: constraint between "cam" and "lifter"; the origin of the lifter is `STEM` above its lower end.
+    """
     return mbs.Mechanism(
         bodies={"cam": planar.Body(), "lifter": planar.Body()},
         constraints={

@@ -7,7 +7,7 @@ GROUND = "ground"
 
 
 def grounded_system():
-    """Return joints, path matrix and secondary path matrix of Issa and Arczewski, Fig. 1."""
+    """Return joints and the two path matrices of Issa and Arczewski, Fig. 1, as `floating_system`."""
     chain = {"R1": (GROUND, "1"), "R2": ("1", "2"), "P3": ("2", "3"), "R4": ("3", "4")}
     return chain, [[-1, 1, 0, 0], [0, -1, 1, 0], [0, 0, -1, 1], [0, 0, 0, -1]], [
         [-1, 0, 0, 0], [-2, -1, 0, 0], [-3, -2, -1, 0], [-4, -3, -2, -1]
@@ -15,7 +15,10 @@ def grounded_system():
 
 
 def floating_system():
-    """Return joints, path matrix and secondary path matrix of Issa and Arczewski, Fig. 2."""
+    """Return joints and the two path matrices, lists of rows, of Issa and Arczewski, Fig. 2.
+
+    Joints: name ↦ (inner body, outer body); expected results of `mbs.topology.path_matrix` and `secondary_path_matrix`.
+    """
     branches = {"R2": ("1", "2"), "R3": ("2", "3"), "P4": ("3", "4"), "R7": ("1", "5")}
     return (
         branches,

@@ -26,7 +26,11 @@ NEWTON = Analysis("Newton–Raphson steps")
 
 
 def compare_motion(motion, q, v, a, tolerances=(1e-12, 1e-11, 1e-10)):
-    """Compare all coordinates and their rates; q, v, a are lists of columns."""
+    """Yield comparisons of all positions, velocities and accelerations of a motion with q, v, a.
+
+    q, v, a: lists of columns, (T,) or one number each. tolerances: largest absolute errors of positions, velocities and
+    accelerations.
+    """
     for quantity, found, wanted, tolerance in zip(
         ("positions", "velocities", "accelerations"), (motion.q, motion.v, motion.a), (q, v, a), tolerances, strict=True
     ):

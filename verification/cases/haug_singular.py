@@ -95,7 +95,7 @@ def one_coordinate_closed_form(by):
 
 @case("Haug", "Example 3.7.4, Problem 3.7.3: growth towards lock-up", KINEMATICS, quick=True)
 def growth(by):
-    """Compare the growth of velocity and acceleration near a lock-up with the closed form."""
+    """Yield comparisons of q, q̇, q̈ up to a lock-up with the closed form; `by`, the case's analysis, is not used."""
     mech, t = one_coordinate(0.5), np.array([0.4, 0.45, 0.5, 0.52, 0.523, 0.5235])
     q = np.cos(t) + np.sqrt(np.cos(t) ** 2 - 0.75)
     guess = {"crank": (0, 0, t[0]), "slider": (q[0], 0, 0)}

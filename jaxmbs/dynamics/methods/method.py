@@ -28,7 +28,8 @@ from jaxmbs.system.mechanism import Mechanism
 MAX_TURN_IN_STEP = 1e3
 # Number of Newton steps that close a start that is not assembled, where gaps may be larger than the error of a step.
 STARTING_ITERATIONS = 8
-# Initial positions or velocities whose gaps are at most this many rounding units of their size are not changed.
+# Initial positions or velocities are not changed if their gaps are at most this many rounding units of the largest
+# position (at least the size of the mechanism) or of the largest velocity.
 EXACT_ROUNDING_UNITS = 8
 # Largest gap in Φ_q v + Φ_t that named velocities may leave, relative to the largest velocity: four digits are enough.
 # A larger one gives the status NOT_ASSEMBLED.
@@ -184,7 +185,7 @@ class Grid(NamedTuple):
     rows: tuple[int, ...]
 
     def boundaries(self, times) -> Float[Array, " K"]:
-        """Return the times (K,) of all boundaries, for output times (T,)."""
+        """Return times (K,) of boundaries, `steps` steps apart, from output times (T,), which are among them."""
         k, part = np.array(self.interval), np.array(self.part)
         following = times[np.minimum(k + 1, len(times) - 1)]
         return times[k] + (following - times[k]) * part.astype(times.dtype)

@@ -31,15 +31,15 @@ def module(
     used: Sequence[bool],
     results: Sequence[str],
 ) -> str:
-    """Return the text of a module that exports the function `name`.
+    """Return a JavaScript module whose function `name` takes arrays x0, x1, … and returns [y0, y1, …], all flat.
 
     Args:
         program: program to write.
         name: an identifier.
         constants: values of the first inputs of the program; they become part of the text.
-        arguments: label and shape of each argument of the function.
+        arguments: label, for the comment, and shape of each argument of the function.
         used: True for the arguments that are the other inputs of the program.
-        results: labels of the results.
+        results: labels of the outputs, for the comment only.
 
     Raises:
         ValueError: the name is not an identifier.

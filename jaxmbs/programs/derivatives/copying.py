@@ -231,7 +231,7 @@ class Copy:
         return graph.make(op, *map(get, node.args), kind=node.kind)
 
     def _copy_load(self, node: Node, copied: CopiedRegion, get: Callable[[Node], Node]) -> Node:
-        """Return the copy of a "load" node; `get` returns the copy of an argument."""
+        """Return a load of the same entry from the copied array; `get` returns the copy of its index."""
         buffer, offset, stride = node.address
         view = copied.of(node.filler.region if node.filler else root_of(copied)).memory[buffer]
         index = node.moving_index

@@ -128,7 +128,19 @@ def _by_segments(
     state: dict[int, Node],
     groups: Sequence[Sequence[int]],
 ) -> CopiedIterations:
-    """Copy a part of a loop as a loop over segments of iterations; its states are those before each segment."""
+    """Copy a part of a loop as a loop over its segments; keep the carried values before each segment.
+
+    Args:
+        copy: copy of the graph in which the loop is.
+        loop: loop of the old graph.
+        copied: copy of its region.
+        part: the segments.
+        state: copied node before the part, by number of the carried value.
+        groups: numbers of carried values kept side by side in one array.
+
+    Returns:
+        The copied iterations; their `states` are those before each segment, an array for each group.
+    """
     graph, count = copy.graph, part.segments
     outer = graph.open_loop(count, reverse=loop.reverse)
     begin = {k: graph.carry(outer, x) for k, x in state.items()}

@@ -392,7 +392,7 @@ class Graph:
         return self.unique("out", (node,), node.loop.params[k].kind, k)
 
     def lookup(self, index: Node, table: Sequence[Node]) -> Node:
-        """Return table[index] for an index that is held within the table."""
+        """Return the node table[index]; an index outside is replaced by the nearest one, 0 or len(table) − 1."""
         if len(set(table)) == 1:
             return table[0]
         if index.is_constant:

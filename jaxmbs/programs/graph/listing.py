@@ -71,7 +71,7 @@ class _Listing:
                 self.line(depth, f"{self.name(node)} = {self.expression(node)}")
 
     def expression(self, node: Node) -> str:
-        """Return the listing's expression of a node."""
+        """Return the right side of a node's line in the listing, with the names of its arguments, such as 'v0 + v1'."""
         names = [self.name(arg) for arg in node.args if arg.op not in ("loop", "stack")]
         sign = OPERATIONS[node.op].sign if node.op in OPERATIONS else None
         if sign is not None:

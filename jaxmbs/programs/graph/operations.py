@@ -67,7 +67,10 @@ class Operation:
 
 
 def _llvm(method: str, *more: str) -> Callable[..., str]:
-    """Return a function that writes LLVM code by a method of `Instructions`, called as method(node, *more, args)."""
+    """Return (code, node, args) ↦ code.method(node, *more, args), which writes LLVM code for a node.
+
+    code: `Instructions`. args: list of names of the arguments. more: fixed texts, such as the name of an instruction.
+    """
     return lambda code, node, args: getattr(code, method)(node, *more, args)
 
 

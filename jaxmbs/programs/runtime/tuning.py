@@ -47,12 +47,12 @@ MIN_KEPT_GRAPHS = 24
 
 # Reverse mode.
 
-# Bytes of states of a loop up to which all of them are kept from the forward run; of larger ones only the first state of
-# each segment is. Writing and reading 288 kB, 1,000 steps of nine coordinates, takes longer than computing most of them
-# again.
+# Bytes of states of one sample up to which a loop keeps all of them from the forward run, in equal shares if a program
+# has several such loops; of larger ones only the first state of each segment is kept. Writing and reading 288 kB, 1,000
+# steps of nine coordinates, takes longer than computing most of them again.
 KEPT_STATE_BYTES = 8 * 1024
-# Limit as `KEPT_STATE_BYTES` on GPUs, whose threads have no cache for a segment: 1,000 steps of a four-bar's Cartesian
-# coordinates are 300 kB, and the samples that run there at once need some 10 GB.
+# Limit as `KEPT_STATE_BYTES`, of one sample, on GPUs, whose threads have no cache for a segment: 1,000 steps of a
+# four-bar's Cartesian coordinates are 300 kB, and the samples that run there at once need some 10 GB.
 KEPT_STATE_BYTES_GPU = 512 * 1024
 # Limit as `KEPT_STATE_BYTES` for loops inside loops, whose states stay in the processor's caches.
 KEPT_STATE_BYTES_INNER_LOOP = 256 * 1024

@@ -111,7 +111,11 @@ def with_marks(tracer: Tracer, rule: AbstractRule, inputs: Sequence, outputs: Se
 
 
 def mark(graph: Graph, rule: AbstractRule, inputs: list, values: list) -> list:
-    """Put marks around the real values; equal values of the same rule and inputs have the same marks."""
+    """Return the values (arrays of nodes) with marks on their real nodes, at which derivatives use `rule` and `inputs`.
+
+    A repeated call with the same rule and nodes gives the same marks. Values are returned unchanged if all real nodes,
+    of inputs and values, are constant.
+    """
     everything = [x for value in (*inputs, *values) for x in nodes_of(value)]
     if not any(x.kind == REAL and not x.is_constant for x in everything):
         return list(values)

@@ -67,7 +67,7 @@ class AbstractDyadic(Linkage):
 
     @property
     def links(self) -> int:
-        """Number of links that move."""
+        """Number of moving links: the crank and two for each dyad, sliding blocks included."""
         return 1 + 2 * len(self.dyads)
 
     @property

@@ -184,7 +184,9 @@ def _placed_frames(linkage, b, angle, signs):
 def close_links(d, length, other, sign, xp: Any = jnp):
     """Close two links that meet, of lengths l and m, between two pins with the vector d from the first to the second.
 
-    The common joint is at α d + β d⊥ from the first pin, α = (l² + d² − m²) / 2d², β² = l²/d² − α².
+    The common joint is at α d + β d⊥ from the first pin, α = (l² + d² − m²) / 2d², β² = l²/d² − α². If
+    the links do not meet, β² has a small positive lower limit, so the vector e along the first link is no unit vector
+    and |cosine| > 1.
 
     Args:
         d: (2, …), with further axes for batches.
@@ -194,7 +196,8 @@ def close_links(d, length, other, sign, xp: Any = jnp):
         xp: jax.numpy, or numpy for double precision.
 
     Returns:
-        The unit vector (2, …) along the first link, and the cosine (…) of the angle between the two.
+        The unit vector e (2, …) along the first link, and the cosine (…) of the interior angle of the triangle at the
+        common joint.
     """
     square = d[0] ** 2 + d[1] ** 2 + TINY
     ratio = length**2 / square

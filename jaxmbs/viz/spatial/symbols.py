@@ -49,7 +49,7 @@ THREAD_PITCHES = (1.0, 8.0)
 
 
 def joint_frames(element) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Return the joint frames on both bodies as (body, origin (3,), axes (3, 3)), that on body i first."""
+    """Return for bodies i, j of a joint: (body, origin (3,), axes (3, 3) as columns), both in the body's frame."""
     axes = (np.asarray(element.axes_i, float), np.asarray(element.axes_j, float))
     return [(body, point, turned) for (body, point), turned in zip(attachments(element, 3), axes, strict=True)]
 

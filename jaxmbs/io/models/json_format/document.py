@@ -29,7 +29,8 @@ KEYS = (
 GROUPS = {"bodies": "body", "constraints": "constraint", "drivers": "constraint", "forces": "force"}
 # Integers of a model file with more digits are refused: they may be too large for a float.
 MAX_DIGITS = 300
-# Lists and objects of at most this many letters are written on one line, longer ones over several lines.
+# Lists and objects within a model file are written on one line if their text and its indentation, without their key,
+# have at most this many characters.
 MAX_LINE_LETTERS = 100
 
 

@@ -32,7 +32,19 @@ def actuator_names(m) -> list[str]:
 
 
 def add_actuators(mujoco, m, d, elements: Elements, joints: list[str], ignore) -> None:
-    """Add an `Actuator` for each of an `MjModel`; raise `ModelError` for one that is not affine or not of a joint."""
+    """Add an `Actuator` to `elements.forces` for each actuator of an `MjModel` that is not disabled.
+
+    Args:
+        mujoco: the module.
+        m: the `MjModel`.
+        d: its `MjData`, with controls and activations.
+        elements: elements to add to.
+        joints: names of joints by index in m.
+        ignore: kinds of elements to leave out; "actuator" leaves out all actuators.
+
+    Raises:
+        ModelError: an actuator is not affine, or its joint is not the only hinge or slide of its body.
+    """
     if "actuator" in ignore or m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
         return
     controls = getattr(m, "actuator_ctrladr", np.arange(len(m.actuator_trntype)))

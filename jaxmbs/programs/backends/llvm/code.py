@@ -11,7 +11,8 @@ from jaxmbs.programs.backends.llvm.instructions import Instructions
 from jaxmbs.programs.backends.llvm.text import storage
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Node
 
-# Number of neighbours in memory that are loaded or stored at once: the float64 numbers of an AVX-512 vector.
+# Number of float64 neighbours in memory that are loaded or stored at once, an AVX-512 vector; used only if the number
+# of lanes is a multiple of it. Other types are moved one by one.
 BLOCK_VALUES = 8
 # (a, b, places, type) ↦ the vector of these places of vectors a and b, one behind the other; all are names.
 Pick = Callable[[str, str, Sequence[int], str], str]

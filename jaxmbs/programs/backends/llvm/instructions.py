@@ -77,7 +77,7 @@ class Instructions(abc.ABC):
         return self.splats[node.serial]
 
     def splat(self, value: str, scalar: str) -> str:
-        """Return the name of a vector with a scalar in each lane."""
+        """Return the name of a vector with the value called `value`, of LLVM's type `scalar`, in each lane."""
         if self.module.lanes == 1:
             return value
         kind = self.module.wide(scalar)
@@ -144,12 +144,12 @@ class Instructions(abc.ABC):
         return (self.module.scalar if node.uniform else self.module.vector)(kind or node.args[0].kind)
 
     def real(self, value: float, node: Node) -> str:
-        """Return a real constant with as many lanes as a node."""
+        """Return a real constant as LLVM text: a number for a uniform node or one lane, else a splat over all lanes."""
         text = self.module.number(value)
         return text if node.uniform or self.module.lanes == 1 else f"splat ({self.module.real} {text})"
 
     def integer(self, value: int, node: Node) -> str:
-        """Return an integer constant with as many lanes as a node."""
+        """Return an i64 constant as LLVM text: a number for a uniform node or one lane, else a splat over all lanes."""
         return str(value) if node.uniform or self.module.lanes == 1 else f"splat (i64 {value})"
 
     def instruction(self, node: Node, word: str, args: Sequence[str]) -> str:
