@@ -153,6 +153,12 @@ class AbstractConstraint(Structured):
         def j(self) -> str:
             """Name of body j, or "ground"."""
 
+    @property
+    def lengths(self) -> list[Array]:
+        """Lengths and positions in body frames, from which the size of the mechanism is computed."""
+        given = (getattr(self, name, None) for name in self.length_fields)
+        return [x for x in given if x is not None]
+
     @abc.abstractmethod
     def residual(self, i: Any, j: Any, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
         """Return Φ for the pose `i` of the first body, the pose `j` of the second, the time, and extra coordinates."""

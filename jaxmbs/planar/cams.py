@@ -27,6 +27,12 @@ class Contact(Points):
         """The outlines of the contact by the names of their fields, that of body i first."""
         return {name: getattr(self, name) for name in ("outline_i", "outline_j") if hasattr(self, name)}
 
+    @property
+    def lengths(self):
+        """Lengths and positions in body frames, and the radius of each outline in the middle of its part, or at α = 0."""
+        middle = lambda outline: sum(outline.span) / 2 if outline.span is not None else jnp.zeros_like(self.point_i[0])
+        return [*super().lengths, *(outline.radius(middle(outline)) for outline in self.outlines.values())]
+
     def within(self, *angles):
         """Return True if all contact angles are within the `part` of their outlines; None if no outline has a part."""
         inside = [outline.within(alpha) for outline, alpha in zip(self.outlines.values(), angles, strict=True)]

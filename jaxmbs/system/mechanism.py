@@ -192,13 +192,11 @@ class Mechanism(eqx.Module):
     def own_length(self) -> Float[Array, ""]:
         """√(Σ s²) over the lengths s in constraints and drivers; zero if there are none.
 
-        They are coordinates of points in the body frames, distances, offsets and radii.
+        They are coordinates of points in the body frames, distances, offsets and radii, also those of outlines.
         """
         elements = (*self._constraints, *self._drivers)
-        given = [
-            getattr(element, name) for element in elements for name in element.length_fields if hasattr(element, name)
-        ]
-        square = sum((jnp.sum(jnp.square(x)) for x in given if x is not None), jnp.zeros((), self.dtype))
+        given = (x for element in elements for x in element.lengths)
+        square = sum((jnp.sum(jnp.square(x)) for x in given), jnp.zeros((), self.dtype))
         return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
 
     def size(self, q: Float[Array, " n"]) -> Float[Array, ""]:
