@@ -113,8 +113,6 @@ class InvertedSliderCrank(ClosedForm):
 
     name = "inverted slider-crank"
     about = "a tangent from a point to a circle"
-    # Velocities next to the bifurcation, where the slot turns quickly, have had up to 280 rounding errors.
-    roundings = 1000
 
     def designs(self, rng, count):
         """Return random lengths of crank and ground, and offsets of the slot from the rocker's pivot."""
