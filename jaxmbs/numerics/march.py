@@ -40,10 +40,6 @@ CROSSING_ERROR_POWER = 0.3
 # float64). The motion ends if a step would have to be shorter.
 MIN_STEP_POWER = 0.42
 
-# The last Newton correction of a converged position is below this power of the rounding unit, in radians and lengths of the
-# mechanism (5e-7 in float64). Near a configuration where gaps are small but not zero, corrections are larger.
-LAST_CORRECTION_POWER = 0.4
-
 # Longest step from a regular to a singular position, relative to the interval: this many times the fourth root of the
 # rounding unit (3.7e-3 in float64). The singular position, its velocity and acceleration are extrapolated from the last
 # regular position at a distance h. The velocity has errors of the order of h², and of eps / h² because of rounding.
@@ -247,7 +243,6 @@ class _Stepper:
         self.longest_to_singular = SINGULAR_STEP_ROOTS * eps**0.25
         # A step smaller than this leaves an error beyond the last digit, because each one squares the error.
         self.corrected = eps**SINGULAR_POWER
-        self.last_correction = eps**LAST_CORRECTION_POWER
 
     def newton(self, q: Array, t: Array) -> Array:
         """Return q after Newton steps at the time t, Haug (3.6.7), until one is so small that the next changes nothing."""
@@ -284,7 +279,7 @@ class _Stepper:
         allowed = self.tolerance * value.shape[0]
         limit = jnp.maximum(allowed, self.rounding * jnp.maximum(1, self.units.size(space.extent(q))))
         last = jnp.where(regular, factors.solve(value), 0)
-        closed = (gap <= limit) & (self.units.size(last) <= self.last_correction)
+        closed = (gap <= limit) & (self.units.size(last) <= self.corrected)
         q = space.retract(q, -last)
         v, a = rates_at_root(f, space, factors, q, t)
         v, a = jnp.where(regular, v, carried_v), jnp.where(regular, a, carried_a)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from jaxmbs import spatial
+from jaxmbs import planar, spatial
 
 JOINTS = ("Rigid", "Revolute", "Cylindrical", "Prismatic", "ConstantVelocity", "Universal", "TotalJoint")
 
@@ -87,3 +87,50 @@ def test_all_analyses_agree_on_a_misfit(misfit, tolerance, accepted):
         downhill = (matrix / sizes[:, None]).T @ (mbs.constraints(driven, assembly.q) / sizes)
         assert np.abs(downhill).max() < 1e-15 + 1e-6 * misfit
         assert set(mbs.diagnose(driven, assembly.q, tolerance=tolerance).misfits) <= {"O", "A", "B", "guide"}
+
+
+def test_positions_are_closed_to_rounding_after_long_steps():
+    """The slot of an inverted slider-crank turns by 70 degrees in a step; a Newton correction of 5e-7 is not the last."""
+    crank, ground, offset = 1.7813306564784526, 1.141686558235622, -0.6260830905590361
+    mech = mbs.Mechanism(
+        {"crank": planar.Body(), "rocker": planar.Body()},
+        {
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "C": planar.Revolute("ground", "rocker", (ground, 0), (0, 0)),
+            "slot": planar.RevoluteTranslational("rocker", "crank", (0, 0), (crank, 0), (1, 0), offset),
+        },
+        {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))},
+    )
+    times = np.linspace(1.7180197624263442, -4.565165544753242, 37)
+    pin = crank * np.exp(1j * times[0]) - ground
+    slot = np.angle(pin * complex(-np.sqrt(abs(pin) ** 2 - offset**2), offset))
+    motion = mbs.kinematics(mech, times, {"crank": (0, 0, times[0]), "rocker": (ground, 0, slot)})
+    assert not np.any(motion.status)
+    gaps = jax.vmap(lambda q, t: mbs.constraints(mech, q, t))(motion.q, times)
+    assert np.abs(gaps).max() < 4e-15
+
+
+def test_the_size_of_a_cam_is_that_of_its_outlines():
+    """The only other length of the mechanism is the place of the guide, 8e-6."""
+    radius, e, roller, guide = 1.5564421851749175, 0.8094222655221502, 0.4759534962701589, -8.011041262551144e-06
+    outline = planar.FunctionOutline(lambda alpha: e * jnp.cos(alpha) + jnp.sqrt(radius**2 - (e * jnp.sin(alpha)) ** 2))
+    mech = mbs.Mechanism(
+        {"cam": planar.Body(), "follower": planar.Body()},
+        {
+            "shaft": planar.Revolute("ground", "cam", (0, 0), (0, 0)),
+            "guide": planar.Translational("ground", "follower", (guide, 0), (0, 0), (0, 1), (0, 1)),
+            "touch": planar.CamFollower(
+                "cam", "follower", (0, 0), (0, 0), outline, planar.FunctionOutline(lambda alpha: roller + 0 * alpha)
+            ),
+        },
+        {"motor": planar.RevoluteDriver("ground", "cam", mbs.motion.Ramp(1.0))},
+    )
+    assert 1 < mech.size(mech.coordinates()) < 5
+    times = np.linspace(2.5844111921214648, -3.6987741150581215, 37)
+    lift = lambda t: e * np.sin(t) + np.sqrt((radius + roller) ** 2 - (e * np.cos(t) - guide) ** 2)
+    start = {"cam": (0, 0, times[0]), "follower": (guide, lift(times[0]), 0)}
+    normal = np.arctan2(lift(times[0]) - e * np.sin(times[0]), guide - e * np.cos(times[0]))
+    on_cam = np.angle(e + radius * np.exp(1j * (normal - times[0])))
+    motion = mbs.kinematics(mech, times, start | {"touch": (on_cam, normal - np.pi)})
+    assert not np.any(motion.status)
+    np.testing.assert_allclose(motion.position("follower.y"), lift(times), rtol=1e-12)
