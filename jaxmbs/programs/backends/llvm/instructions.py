@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from jaxmbs.programs.backends.llvm.plan import Plan
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT
+from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.graph import formula_nodes
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Node
 from jaxmbs.programs.graph.operations import OPERATIONS
@@ -115,13 +116,18 @@ class Instructions(abc.ABC):
         return 8 if uniform or self.module.lanes == 1 else ALIGNMENT
 
     def operation(self, node: Node, args: list[str]) -> str:
-        """Write a scalar operation, and return the name of its result."""
+        """Write a scalar operation, and return the name of its result.
+
+        Raises:
+            ProgramError: the table of operations has no form for this kind of number.
+        """
         entry = OPERATIONS[node.op]
         form = entry.llvm_integer if node.args[0].kind == INTEGER else entry.llvm
         if form is not None:
             return str(form(self, node, args))
         if entry.formula is None or node.kind != REAL:
-            raise NotImplementedError(f"{node.op} of {node.args[0].kind}")
+            number = "integers" if node.args[0].kind == INTEGER else "truth values"
+            raise ProgramError(f"operation '{node.op}' has no form for {number} in LLVM; see its entry in OPERATIONS")
         return self._formula(node, args)
 
     def _formula(self, node: Node, args: list[str]) -> str:
