@@ -116,11 +116,7 @@ class Instructions(abc.ABC):
         return 8 if uniform or self.module.lanes == 1 else ALIGNMENT
 
     def operation(self, node: Node, args: list[str]) -> str:
-        """Write a scalar operation, and return the name of its result.
-
-        Raises:
-            ProgramError: the table of operations has no form for this kind of number.
-        """
+        """Write a scalar operation, and return the name of its result; `ProgramError` if it has no form for its numbers."""
         entry = OPERATIONS[node.op]
         form = entry.llvm_integer if node.args[0].kind == INTEGER else entry.llvm
         if form is not None:
