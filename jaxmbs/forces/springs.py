@@ -38,12 +38,21 @@ def line_of_action(i: Any, j: Any, point_i: Any, point_j: Any) -> tuple[Float[Ar
     return length_and_direction(j.point(point_j) - i.point(point_i))
 
 
-def length_and_direction(d: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
-    """Return the length of a vector and the unit vector along it; at zero both, and their derivatives, are zero."""
-    square = d @ d
+def length_and_direction(vector: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+    """Return the length of a vector and the unit vector along it; at zero both, and their derivatives, are zero.
+
+    Args:
+        vector: (d,), of any dimension.
+
+    Examples:
+        >>> length, direction = mbs.forces.length_and_direction(jnp.array([3.0, 4.0]))
+        >>> print(length, direction)
+        5.0 [0.6 0.8]
+    """
+    square = vector @ vector
     apart = square > 0
     length = jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1)), 0)
-    return length, d / jnp.where(apart, length, 1)
+    return length, vector / jnp.where(apart, length, 1)
 
 
 def points_of(force: Any, pose_i: Any) -> tuple[Array, ...]:

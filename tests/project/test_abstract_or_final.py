@@ -16,7 +16,7 @@ OPTIONAL = {
     "AbstractBody": {"known_inertia", "massless", "rest"},
     "AbstractConstraint": {
         *("check_at", "components", "drawn_marks", "freedom", "guide", "mobility", "push", "relative", "shared"),
-        *("lacks_marks", "within"),
+        *("lacks_marks", "lengths", "within"),
     },
     "AbstractEffort": {"measures"},
     "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
