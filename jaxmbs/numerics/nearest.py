@@ -32,9 +32,12 @@ from jaxmbs.programs import ProgramWithFallback, convert_closure
 
 # Guess, time, and the other numbers that a function f depends on.
 Given = tuple[Array, Array, Any]
-# Number of refinements of a solution with JᵀJ + δ H in place of the singular limit δ → 0. For a singular value σ of J
-# the first solution has a relative error of δ / σ², and each refinement multiplies the error by this factor.
+# Number of refinements of a solution with JᵀJ + δ H in place of the singular limit δ → 0, for derivatives. For a
+# singular value σ of J the first solution has a relative error of δ / σ², and each refinement multiplies the error by
+# this factor.
 REFINEMENTS = 3
+# Number of refinements in a step of `nearest_root`: the next step removes the error that is left.
+STEP_REFINEMENTS = 1
 # Largest number of Newton steps of `nearest_root`, rejected ones included; then it returns the last point as not
 # converged.
 MAX_STEPS = 100
@@ -73,8 +76,12 @@ class _Progress(NamedTuple):
 
 
 class _Linearised(NamedTuple):
-    """F, J, μ, the part y + Jᵀμ of y along the constraints, H, the factors of JᵀJ + δ H, and δ, at a point."""
+    """F, J, μ, the part y + Jᵀμ of y along the constraints, H, the factors of JᵀJ + δ H, and δ, at a point.
 
+    `rows` are the units of the rows of F, by which F and J are divided.
+    """
+
+    rows: Float[Array, " rows"]
     value: Float[Array, " rows"]
     matrix: Float[Array, "rows m"]
     multipliers: Float[Array, " rows"]
@@ -83,10 +90,10 @@ class _Linearised(NamedTuple):
     factors: Factored
     delta: float
 
-    def solve(self, free: Array, gap: Array) -> Array:
+    def solve(self, free: Array, gap: Array, refinements: int) -> Array:
         """Return dy with H dy + Jᵀν = −free and J dy = −gap, the latter in the sense of least squares."""
         y, nu = jnp.zeros_like(free), jnp.zeros_like(gap)
-        for _ in range(1 + REFINEMENTS):
+        for _ in range(1 + refinements):
             along = free + self.curvature @ y + self.matrix.T @ nu
             across = gap + self.matrix @ y
             step = -self.factors.solve(self.delta * along + self.matrix.T @ across)
@@ -103,22 +110,20 @@ def nearest_root(
     Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. `tolerance` is the largest gap that `root` may
     have, in units of the mechanism. Nothing here is differentiated.
     """
-    units, unit = root.units, root.units.vector
+    unit = root.units.vector
     shift = space.difference(guess, root.q) / unit
     value_of = lambda y: f(space.retract(guess, unit * y))
-    rows = units.rows(jax.jacfwd(value_of)(shift) / unit[None, :])
-    scaled = lambda y: value_of(y) / rows
     small = float(jnp.finfo(guess.dtype).eps) ** CONVERGED_POWER
 
     def step(now: _Progress) -> _Progress:
         """Take one damped Newton step, or reject it and increase the damping."""
-        at = _linearised(scaled, now.y, tolerance, now.damping)
-        change = at.solve(at.free, at.value)
+        at = _linearised(value_of, now.y, tolerance, now.damping, STEP_REFINEMENTS)
+        change = at.solve(at.free, at.value, STEP_REFINEMENTS)
         size = max_norm(change)
         change = change / jnp.maximum(1, size / (MAX_STEP * jnp.maximum(1, max_norm(now.y))))
         trial = now.y + change
         merit = lambda y, value: 0.5 * y @ y + at.multipliers @ value + GAP_WEIGHT * value @ value
-        before, after = merit(now.y, at.value), merit(trial, scaled(trial))
+        before, after = merit(now.y, at.value), merit(trial, value_of(trial) / at.rows)
         # Without positive curvature, the step would lead to a saddle point or a maximum of the distance.
         curved = at.factors.rcond > MIN_CURVATURE * at.delta
         better = curved & ((after <= before) | (size <= TRUSTED_STEP)) & jnp.isfinite(size)
@@ -198,18 +203,14 @@ def _nearest_jvp(
 
         y = space.difference(given[0], q) / unit(given)
         value_of = lambda given, y: f(configuration(given, y), given[1], *given[2])[0]
-        units = Units(space.angular, jnp.ones((), q.dtype))
-        rows = jax.lax.stop_gradient(units.rows(jax.jacfwd(partial(value_of, given))(y)))
-        scaled = lambda given, y: value_of(given, y) / rows
-        at = _linearised(partial(scaled, given), y, tolerance, jnp.zeros((), q.dtype))
+        at = _linearised(partial(value_of, given), y, tolerance, jnp.zeros((), q.dtype), REFINEMENTS)
 
         def conditions(active: tuple[Array, ...]) -> tuple[Array, Array]:
             """Return (Fᵧᵀμ, F), the parts of the conditions that depend on the differentiated numbers."""
-            value, pull = jax.vjp(partial(scaled, put(given, active)), y)
-            return pull(at.multipliers)[0], value
+            return _pulled(partial(value_of, put(given, active)), y, at.rows, at.multipliers)
 
         free, gap = jax.jvp(conditions, (take(given),), (rates,))[1]
-        y_dot = jnp.where(regular, at.solve(free, gap), 0)
+        y_dot = jnp.where(regular, at.solve(free, gap, REFINEMENTS), 0)
         moved = lambda active, y: configuration(put(given, active), y)
         rate = jax.jvp(moved, (take(given), y), (rates, y_dot))[1]
         return jnp.where(regular, rate, 0)
@@ -217,19 +218,30 @@ def _nearest_jvp(
     return q, ProgramWithFallback(tangent)(q, given, regular, *rates)
 
 
-def _linearised(scaled: Callable[[Array], Array], y: Array, tolerance: float, damping: Array) -> _Linearised:
-    """Return `_Linearised` at the displacement y, for the function y ↦ F = `scaled`(y)."""
-    eps = float(jnp.finfo(y.dtype).eps)
+def _linearised(
+    f: Callable[[Array], Array], y: Array, tolerance: float, damping: Array, refinements: int
+) -> _Linearised:
+    """Return `_Linearised` at the displacement y, for the function y ↦ F before its rows are scaled."""
+    eps, m = float(jnp.finfo(y.dtype).eps), y.shape[0]
     delta = max(0.1 * eps**0.5, 100 * tolerance**2)
-    value, matrix = scaled(y), jax.jacfwd(scaled)(y)
-    m = y.shape[0]
+    unit_matrix = np.eye(m, dtype=y.dtype)
+    value, matrix = f(y), jax.jacfwd(f)(y)
+    # The derivative of the scaled constraints is that at constant units.
+    rows = jax.lax.stop_gradient(Units(np.ones(m, bool), jnp.ones((), y.dtype)).rows(matrix))
+    value, matrix = value / rows, matrix / rows[:, None]
     gram = matrix.T @ matrix
-    smallest = factor_symmetric_positive(gram + delta * np.eye(m, dtype=y.dtype))
+    smallest = factor_symmetric_positive(gram + delta * unit_matrix)
     # Repeated Tikhonov steps converge to the multipliers of smallest norm.
     multipliers, free = jnp.zeros_like(value), y
-    for _ in range(REFINEMENTS):
+    for _ in range(refinements):
         multipliers = multipliers - matrix @ smallest.solve(free)
         free = y + matrix.T @ multipliers
-    curvature = np.eye(m, dtype=y.dtype) + jax.jacfwd(jax.grad(lambda y: multipliers @ scaled(y)))(y)
-    factors = factor_symmetric_positive(gram + delta * (curvature + damping * np.eye(m, dtype=y.dtype)))
-    return _Linearised(value, matrix, multipliers, free, curvature, factors, delta)
+    curvature = unit_matrix + jax.jacfwd(lambda y: _pulled(f, y, rows, multipliers)[0])(y)
+    factors = factor_symmetric_positive(gram + delta * (curvature + damping * unit_matrix))
+    return _Linearised(rows, value, matrix, multipliers, free, curvature, factors, delta)
+
+
+def _pulled(f: Callable[[Array], Array], y: Array, rows: Array, multipliers: Array) -> tuple[Array, Array]:
+    """Return (Fᵧᵀμ, F) at y, with F = f / rows."""
+    scaled = lambda y: f(y) / rows
+    return jax.vjp(scaled, y)[1](multipliers)[0], scaled(y)
