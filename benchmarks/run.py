@@ -285,7 +285,7 @@ def main():
     }
     tables = {title: measure_table(title, rows, options.only) for title, rows in calls.items()}
     if not options.only:
-        setting = {"batch": options.batch, "steps": options.steps, "h": problem.h, "dtype": "float64", "cores": 1}
+        setting = {"batch": options.batch, "steps": options.steps, "h": problem.h, "dtype": "float64"}
         timing.save(tables, setting)
         timing.plot(
             [r for r in tables["rollout"] if not r["name"].endswith(("gradient", "cores"))],

@@ -129,7 +129,7 @@ def line_of(entry):
 
 def save(tables, setting, path=FOLDER / "results.json"):
     """Write all tables (name → rows) with their setting."""
-    setting = {**setting, "processor": platform.machine(), "python": platform.python_version()}
+    setting = {**setting, **machine()}
     path.write_text(json.dumps({"setting": setting, "tables": tables}, indent=1, ensure_ascii=False) + "\n")
 
 

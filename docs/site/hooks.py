@@ -23,6 +23,7 @@ import catalogue
 import dragged
 import interface
 import lessons
+import number_markers
 
 jax.config.update("jax_enable_x64", True)
 mpl.use("Agg")
@@ -72,7 +73,8 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Replace links out of `docs`: to the pages of examples, to notebooks in the repository, to a copied picture."""
+    """Insert numbers, and replace links out of `docs`: to pages of examples, to notebooks, to a copied picture."""
+    markdown = number_markers.without_markers(number_markers.insert(markdown, number_markers.Values()))
     markdown = re.sub(r"\(\.\./examples/([0-9]\w*)\.py\)", r"(gallery/\1.md)", markdown)
     place = rf"[\1]({lessons.repository()}/blob/main/notebooks/\2)" if lessons.repository() else r"\1"
     markdown = re.sub(r"\[([^\]]*)\]\(\.\./notebooks/([^)]*)\)", place, markdown)

@@ -1,0 +1,212 @@
+"""Numbers of pages, inserted from the files of results: `50<!-- ns("rollout", "jaxmbs, LLVM") -->`.
+
+A marker is a comment with an expression. The text before it, back to a space, a bracket or a bar, is replaced by the
+value. A block between `<!-- table: expression -->` and `<!-- end -->` is replaced as a whole. `python docs/site/number_markers.py`
+rewrites pages, README, paper and the notebooks; the site inserts the values again when it is built, and shows no comments.
+
+Expressions are Python with the functions of `Values`.
+"""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+# Folder of the repository.
+ROOT = Path(__file__).parents[2]
+# A marker: the text that it replaces, and its expression.
+MARKER = re.compile(r"(?P<text>[^\s|()\[\]]+)(?P<space>)<!-- (?P<expression>[a-z_]+\(.*?\)) -->")
+# A block that is replaced as a whole.
+BLOCK = re.compile(r"<!-- table: (?P<expression>.*?) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
+# Digits of exponents.
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Place of a number in a file of results: table, name of the row, and field, which may be left out.
+Place = tuple[str, ...]
+
+
+class Values:
+    """Functions that expressions use. Each returns text.
+
+    Args:
+        root: folder of the repository from which the files of results are read.
+        scale: factor of each number, for tests.
+    """
+
+    def __init__(self, root: Path = ROOT, scale: float = 1.0):
+        read = lambda path: json.loads((root / path).read_text("utf-8"))
+        self.bench, self.peers = read("benchmarks/results.json"), read("benchmarks/comparison.json")
+        self.verification = read("verification/results.json")
+        self.gpu_page = (root / "benchmarks/gpu.md").read_text("utf-8")
+        self.scale = scale
+
+    def evaluate(self, expression: str) -> str:
+        """Return the text of an expression. An unknown name, table or row raises the error of the lookup."""
+        public = {name: getattr(self, name) for name in dir(self) if not name.startswith("_")}
+        return eval(expression, {"__builtins__": {}, "min": min, "max": max}, public)
+
+    def row(self, table: str, name: str) -> dict[str, Any]:
+        """Return the first row of a table of the benchmarks with this name."""
+        return next(row for row in self.bench["tables"][table] if row["name"] == name)
+
+    def number(self, table: str, name: str, field: str = "ns") -> float:
+        """Return a number of the benchmarks."""
+        return self.scale * self.row(table, name)[field]
+
+    def value(self, table: str, name: str, field: str = "ns", digits: int = 2) -> str:
+        """Return a number of the benchmarks with some significant digits."""
+        return rounded(self.number(table, name, field), digits)
+
+    def ns(self, table: str, name: str, digits: int = 2) -> str:
+        """Return nanoseconds of a row."""
+        return rounded(self.number(table, name), digits)
+
+    def us(self, table: str, name: str, digits: int = 2) -> str:
+        """Return the nanoseconds of a row as microseconds."""
+        return rounded(self.number(table, name) / 1e3, digits)
+
+    def rate(self, table: str, name: str, digits: int = 2) -> str:
+        """Return the million evaluations per second of a row in nanoseconds."""
+        return rounded(1e3 / self.number(table, name), digits)
+
+    def ratio(self, over: Place, under: Place, digits: int = 2) -> str:
+        """Return the quotient of two numbers of the benchmarks."""
+        return rounded(self.scale * self.number(*over) / self.number(*under), digits)
+
+    def range_of(self, places: Iterable[Place], digits: int = 2) -> str:
+        """Return the smallest and the largest of numbers, "3.0–3.9"."""
+        numbers = [self.number(*place) for place in places]
+        return f"{rounded(min(numbers), digits)}–{rounded(max(numbers), digits)}"
+
+    def setting(self) -> str:
+        """Return batch, steps, precision and machine of the benchmarks."""
+        at = self.bench["setting"]
+        machine = at.get("machine", at["processor"])
+        return f"{at['batch']:,} samples, {at['steps']} steps, {at['dtype']}, one core of {machine}"
+
+    def machine(self) -> str:
+        """Return the name of the processor of the benchmarks."""
+        at = self.bench["setting"]
+        return at.get("machine", at["processor"])
+
+    def gpu(self, case: str, dtype: str, samples: str, digits: int = 2, code: str = "kernel") -> str:
+        """Return the steps per second of a case on the GPU, as "5.4·10⁹"; `samples` is a column, as "2^20"."""
+        return power_of_ten(self._gpu(case, dtype, samples, code), digits)
+
+    def gpu_billions(self, case: str, dtype: str, samples: str, digits: int = 2) -> str:
+        """Return the billion steps per second of a case on the GPU."""
+        return rounded(self._gpu(case, dtype, samples, "kernel") / 1e9, digits)
+
+    def gpu_ratio(self, over: Place, under: Place, digits: int = 2) -> str:
+        """Return the quotient of two rates on the GPU; each place is case, type, samples, and the code if no kernel."""
+        rates = [self._gpu(*(*place, "kernel")[:4]) for place in (over, under)]
+        return rounded(self.scale * rates[0] / rates[1], digits)
+
+    def gpu_name(self) -> str:
+        """Return the name of the GPU."""
+        return re.search(r"^(NVIDIA [^,]*),", self.gpu_page, re.MULTILINE).group(1)
+
+    def cases(self) -> str:
+        """Return the number of verification cases."""
+        return f"{round(self.scale * len(self.verification['cases'])):,}"
+
+    def lines(self) -> str:
+        """Return the number of quantities that verification compares."""
+        return f"{round(self.scale * sum(len(case['lines']) for case in self.verification['cases'])):,}"
+
+    def peer(self, tool: str, *path: str | int, digits: int = 2) -> str:
+        """Return a number of the comparison with other tools, by the keys that lead to it."""
+        found: Any = self.peers["tools"][tool]
+        for key in path:
+            found = found[key]
+        return rounded(self.scale * found, digits)
+
+    def first_calls(self, rows: dict[str, list[str]]) -> str:
+        """Return a table of first calls: for each text of the first column the rows whose seconds stand in its cells."""
+        seconds = lambda names, field: "; ".join(rounded(self.number("first calls", name, field), 2) for name in names)
+        lines = ["| float64, 11 outputs | empty cache folder | with the cache, second process |", "|---|---|---|"]
+        lines += [
+            f"| {text} | {seconds(names, 'first call s')} | {seconds(names, 'second process s')} |"
+            for text, names in rows.items()
+        ]
+        return "\n".join(lines)
+
+    def chains(self) -> str:
+        """Return the table of chains of links in joint coordinates, beside Pinocchio and MuJoCo."""
+        lines = [
+            "| | ns per step | ns per link | Pinocchio (C++) | MuJoCo | first call, s |",
+            "|---|--:|--:|--:|--:|--:|",
+        ]
+        for row in self.bench["tables"]["chains"]:
+            found = re.fullmatch(r"(planar|spatial) chain (\d+)", row["name"])
+            if not found:
+                continue
+            times = lambda tool, name=row["name"]: self.ratio(("chains", f"{tool}, {name}"), ("chains", name))
+            each, link = self.ns("chains", row["name"], 3), self.value("chains", row["name"], "ns per link")
+            first = self.value("chains", row["name"], "compile s")
+            name = f"{'plane' if found[1] == 'planar' else 'space'}, {found[2]} links"
+            lines.append(f"| {name} | {each} | {link} | {times('Pinocchio (C++)')} × | {times('MuJoCo')} × | {first} |")
+        return "\n".join(lines)
+
+    def _gpu(self, case: str, dtype: str, samples: str, code: str) -> float:
+        """Return the steps per second of a case, from the table of the page on GPUs."""
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in self.gpu_page.splitlines()]
+        head = next(cells for cells in lines if "2^10" in cells)
+        cells = next(cells for cells in lines if cells[:3] == [case, dtype, code] and len(cells) == len(head))
+        return self.scale * float(cells[head.index(samples)])
+
+
+def rounded(x: float, digits: int) -> str:
+    """Return a number with some significant digits, and commas between thousands."""
+    if x == 0 or not math.isfinite(x):
+        return f"{x:g}"
+    places = digits - 1 - math.floor(math.log10(abs(x)))
+    x = round(x, places)
+    # Rounding may have carried into one more digit.
+    places = digits - 1 - math.floor(math.log10(abs(x)))
+    return f"{x:,.{max(places, 0)}f}"
+
+
+def power_of_ten(x: float, digits: int) -> str:
+    """Return a number as "5.4·10⁹"."""
+    mantissa, exponent = f"{x:.{digits - 1}e}".split("e")
+    return f"{mantissa}·10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+
+
+def insert(text: str, values: Values) -> str:
+    """Return a page with the values of its markers and blocks."""
+    marker = lambda m: f"{values.evaluate(m['expression'])}<!-- {m['expression']} -->"
+    block = lambda m: f"<!-- table: {m['expression']} -->\n{values.evaluate(m['expression'])}\n<!-- end -->"
+    return BLOCK.sub(block, MARKER.sub(marker, text))
+
+
+def without_markers(text: str) -> str:
+    """Return a page without the comments of markers and blocks, as the site shows it."""
+    text = re.sub(r"<!-- (table: .*?|end) -->\n?", "", text)
+    return MARKER.sub(lambda m: m["text"], text)
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Return the files with numbers: README, pages of the documentation, paper and notebooks."""
+    folders = ("docs/**/*.md", "examples/*.md", "paper/*.md", "notebooks/*.ipynb")
+    return [root / "README.md", *(path for pattern in folders for path in sorted(root.glob(pattern)))]
+
+
+def main() -> int:
+    """Rewrite all pages; return the number of those that were stale if the argument is `--check`, and write nothing."""
+    values, stale, check = Values(), 0, "--check" in sys.argv
+    for path in pages():
+        old = path.read_text("utf-8")
+        new = insert(old, values)
+        if new != old:
+            stale += 1
+            print(path.relative_to(ROOT))
+            if not check:
+                path.write_text(new, "utf-8")
+    return stale if check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
