@@ -12,7 +12,7 @@ QUICK := tests/system/test_topology.py tests/system/test_messages.py tests/plana
 	tests/haug/test_3_1_concepts.py tests/haug/test_3_6_analysis.py tests/project/test_interface.py tests/project/test_settings.py
 
 .PHONY: help demo quick test test-all test-variants test-slow test-kernels test-newest consistent verify campaign bench \
-	comparison docs site-check wheel lint format clean
+	comparison numbers docs site-check wheel lint format clean
 
 help: ## the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 16
@@ -63,6 +63,9 @@ bench: .venv/installed ## speed, beside a C++ kernel, textbook JAX and other pac
 
 comparison: .venv/installed ## the installed tools beside this package; writes the page "Beside other tools"
 	$(BIN)/python benchmarks/comparison.py
+
+numbers: .venv/installed ## the numbers of README, pages and paper, from the files of results
+	$(BIN)/python docs/site/number_markers.py
 
 docs: .venv/installed ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

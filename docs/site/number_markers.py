@@ -1,7 +1,8 @@
 """Numbers of pages, inserted from the files of results: `50<!-- ns("rollout", "jaxmbs, LLVM") -->`.
 
-A marker is a comment with an expression. The text before it, back to a space, a bracket or a bar, is replaced by the
-value. A block between `<!-- table: expression -->` and `<!-- end -->` is replaced as a whole. `python docs/site/number_markers.py`
+A marker is a comment with an expression. The word before it, back to a space, a bracket or a bar, is replaced by the
+value. Values of several words stand between `<!-- text: expression -->` and `<!-- end -->`, tables between
+`<!-- table: expression -->` and `<!-- end -->` on lines of their own. `python docs/site/number_markers.py`
 rewrites pages, README, paper and the notebooks; the site inserts the values again when it is built, and shows no comments.
 
 Expressions are Python with the functions of `Values`.
@@ -18,9 +19,11 @@ from typing import Any
 # Folder of the repository.
 ROOT = Path(__file__).parents[2]
 # A marker: the text that it replaces, and its expression.
-MARKER = re.compile(r"(?P<text>[^\s|()\[\]]+)(?P<space>)<!-- (?P<expression>[a-z_]+\(.*?\)) -->")
-# A block that is replaced as a whole.
-BLOCK = re.compile(r"<!-- table: (?P<expression>.*?) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
+MARKER = re.compile(r"(?P<text>[^\s|()\[\]]+)<!-- (?P<expression>[a-z_]+\(.*?\)) -->")
+# A text of several words, or a table, which is replaced as a whole.
+BLOCK = re.compile(
+    r"<!-- (?P<kind>text|table): (?P<expression>.*?) -->(?P<line>\n?)(?P<text>.*?)<!-- end -->", re.DOTALL
+)
 # Digits of exponents.
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Place of a number in a file of results: table, name of the row, and field, which may be left out.
@@ -104,6 +107,27 @@ class Values:
         rates = [self._gpu(*(*place, "kernel")[:4]) for place in (over, under)]
         return rounded(self.scale * rates[0] / rates[1], digits)
 
+    def gpu_step_us(self, case: str, dtype: str, samples: str) -> str:
+        """Return the microseconds in which each sample of a batch takes a step, all side by side."""
+        count = 2 ** int(samples.partition("^")[2])
+        return rounded(1e6 * self.scale**2 * count / self._gpu(case, dtype, samples, "kernel"), 2)
+
+    def gpu_step_over_cpu(self, case: str, dtype: str, samples: str, row: Place) -> str:
+        """Return the number of steps of a row of the benchmarks in the time of a step of a batch on the GPU."""
+        count = 2 ** int(samples.partition("^")[2])
+        ns = 1e9 * self.scale**3 * count / self._gpu(case, dtype, samples, "kernel")
+        return rounded(ns / self.number(*row), 2)
+
+    def gpu_gradients(self) -> str:
+        """Return the times of gradients over those of their forward runs on a GPU, from the largest batches of both."""
+        found = re.findall(r"^- .*1,000 steps, gradient: ([0-9.]+) times", self.gpu_page, re.MULTILINE)
+        return " and ".join(rounded(self.scale * float(x), 2) for x in found)
+
+    def dynamics_gradients(self) -> list[Place]:
+        """Return the places of the times of gradients of `simulate` over those of their forward runs."""
+        rows = self.bench["tables"]["dynamics"]
+        return [("dynamics", row["name"], "times forward") for row in rows if "times forward" in row]
+
     def gpu_name(self) -> str:
         """Return the name of the GPU."""
         return re.search(r"^(NVIDIA [^,]*),", self.gpu_page, re.MULTILINE).group(1)
@@ -131,6 +155,17 @@ class Values:
             f"| {text} | {seconds(names, 'first call s')} | {seconds(names, 'second process s')} |"
             for text, names in rows.items()
         ]
+        return "\n".join(lines)
+
+    def accelerations(self) -> str:
+        """Return the table of evaluations of accelerations of mechanisms, beside textbook JAX."""
+        lines = ["| mechanism | operations | ns | compile s | textbook JAX ns |", "|---|--:|--:|--:|--:|"]
+        for row in self.bench["tables"]["acceleration"]:
+            name, _, code = row["name"].rpartition(", ")
+            if code == "jaxmbs":
+                text = [self.value("acceleration", row["name"], field) for field in ("ns", "compile s")]
+                beside, operations = self.ns("acceleration", f"{name}, textbook JAX"), round(self.scale * row["operations"])
+                lines.append(f"| {name} | {operations:,} | {' | '.join(text)} | {beside} |")
         return "\n".join(lines)
 
     def chains(self) -> str:
@@ -178,14 +213,15 @@ def power_of_ten(x: float, digits: int) -> str:
 def insert(text: str, values: Values) -> str:
     """Return a page with the values of its markers and blocks."""
     marker = lambda m: f"{values.evaluate(m['expression'])}<!-- {m['expression']} -->"
-    block = lambda m: f"<!-- table: {m['expression']} -->\n{values.evaluate(m['expression'])}\n<!-- end -->"
+    block = lambda m: (
+        f"<!-- {m['kind']}: {m['expression']} -->{m['line']}{values.evaluate(m['expression'])}{m['line']}<!-- end -->"
+    )
     return BLOCK.sub(block, MARKER.sub(marker, text))
 
 
 def without_markers(text: str) -> str:
     """Return a page without the comments of markers and blocks, as the site shows it."""
-    text = re.sub(r"<!-- (table: .*?|end) -->\n?", "", text)
-    return MARKER.sub(lambda m: m["text"], text)
+    return MARKER.sub(lambda m: m["text"], BLOCK.sub(lambda m: m["text"].removesuffix("\n"), text))
 
 
 def pages(root: Path = ROOT) -> list[Path]:
