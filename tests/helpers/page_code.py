@@ -175,6 +175,11 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     ),
     "kane.md": (FOUR_BAR + BOOM, ""),
     "programs.md": (FOUR_BAR + PROGRAM, 'assert "export function turn(" in text'),
+    "results.md": (
+        "",
+        "assert not run.status.any() and again.layout == run.layout and failed\n"
+        "assert found.converged and study.statuses() == {'CONVERGED': 64} and ends.kinds == ('lock-up',)",
+    ),
     "spatial.md": ("", SPATIAL),
     "speed.md": (FOUR_BAR, "mbs.disable_cache()"),
     "sweeps.md": (FOUR_BAR, 'assert found.statuses() == {"CONVERGED": 50}'),
