@@ -1,4 +1,4 @@
-"""`python -m verification`: compute all cases, print the table, write results.json, docs/verification.md and pictures."""
+"""`python -m verification`: compute all cases, print the table, write results.json, the pages and the pictures."""
 
 import argparse
 import json

@@ -1,55 +1,164 @@
-"""The page "Verification", made from the results file."""
+"""The page "Known problems" and the pages with its tables, made from the results file."""
 
-from collections.abc import Iterable
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from verification import ROOT
-from verification.sources import SOURCES
+from verification.sources import SOURCES, TABLE_PAGES, Section, TablePage
 
-# File of the page on verification.
-PAGE = ROOT / "docs" / "verification.md"
+# File of the page that sums up all comparisons.
+SUMMARY = ROOT / "docs" / "verification.md"
+# Folder of the pages with the tables.
+TABLES = ROOT / "docs" / "verification"
+# Number of characters of a line of text.
+WIDTH = 120
+# Upper limits of the tolerances that the summary counts together, with the kind of comparison.
+TOLERANCE_GROUPS = (
+    (0.0, "names, counts and statuses, which must be equal"),
+    (1e-12, "closed forms and equations, with a tolerance up to 1e-12"),
+    (1e-9, "accelerations, forces and accurate simulations, up to 1e-9"),
+    (1e-6, "longer simulations and motions near singular positions, up to 1e-6"),
+    (float("inf"), "values as printed, energies of stiff motions, errors of published linkages, above 1e-6"),
+)
 
 
-def text_of(results: dict) -> str:
-    """Return the text of the page on verification: setting, a table per source, work and precision, motions."""
-    lines = sum(len(case["lines"]) for case in results["cases"])
-    bad = [case for case in results["cases"] if case["error"] or not all(line["holds"] for line in case["lines"])]
+def pages(results: dict) -> dict[Path, str]:
+    """Return the texts of the summary and of all pages of tables, by file."""
+    return {SUMMARY: summary(results)} | {
+        TABLES / f"{page.file}.md": table_page(page, results["cases"]) for page in TABLE_PAGES
+    }
+
+
+def summary(results: dict) -> str:
+    """Return the text of the summary: verdict, deviations, sources, how to repeat, work and precision."""
+    cases = results["cases"]
     parts = [
-        "# Verification",
-        "Published problems and closed forms, each computed with the functions that every user calls, and compared. "
-        "A line is one quantity: its largest deviation over all times and components, and its tolerance. "
-        "`make verify` computes all lines, writes this page, and fails if one is out of tolerance.",
-        _setting(results["setting"], len(results["cases"]), lines, bad),
+        "# Known problems",
+        _paragraph(
+            "Problems with published numbers or closed forms, each computed by the public functions of jaxmbs and "
+            "compared with the source. A *case* is one problem in one formulation or by one analysis. A *comparison* is "
+            "one quantity of a case. Its deviation is the largest difference over all times and components."
+        ),
+        _verdict(cases),
         "![Twelve of the mechanisms, with the paths of some of their points](images/verification_motions.png)",
-        "\n".join(f"- [{name}](#{_anchor(name)}): {source.about}" for name, source in SOURCES.items()),
+        "## Deviations",
+        _paragraph(
+            "The unit of a deviation is that of the quantity: SI units, those of the source, or none for numbers and "
+            "relative deviations. A value that is printed with four digits is compared to half a unit or one unit of its "
+            "last digit. A linkage found by synthesis may not have a larger error than the published one."
+        ),
+        _deviations(cases),
+        "## Sources",
+        _paragraph(
+            "Each source links to its tables. The largest share is the largest deviation of its comparisons, divided by "
+            "the tolerance. It is near 100 % for values as printed and for limits, such as a number of links."
+        ),
+        _sources(cases),
+        "## How to repeat",
+        _paragraph(
+            "`make verify` computes all cases, writes `verification/results.json` and these pages, and fails if a "
+            "deviation exceeds its tolerance. The next command computes the cases with a word in their name and writes "
+            "no files."
+        ),
+        "```\nmake verify\n.venv/bin/python -m verification --only pendulum\n```",
+        _setting(results["setting"]),
+        *_precision(results.get("precision", [])),
+        "Random problems are on the page [The campaign](verification_campaign.md).",
     ]
-    for name, source in SOURCES.items():
-        cases = [case for case in results["cases"] if case["source"] == name]
-        parts += [f"## {name}", f"{source.about} {source.citation}", _table(cases)]
-    parts += _precision(results.get("precision", []))
-    parts.append("Random problems: [the campaign](verification_campaign.md).")
     return "\n\n".join(parts) + "\n"
+
+
+def table_page(page: TablePage, cases: list[dict]) -> str:
+    """Return the text of a page of tables."""
+    parts = [
+        f"# {page.title}",
+        _paragraph(
+            "Comparisons of [known problems](../verification.md). The deviation is the largest one over all times and "
+            "components. Comparisons marked *exact* are of names, counts or statuses, which must be equal. The last "
+            "column has the processor seconds of the case, most of them for compilation."
+        ),
+    ]
+    for section in page.sections:
+        source = SOURCES[section.source]
+        parts += [f"## {section.heading}", _paragraph(f"{source.about} {source.citation}")]
+        parts.append(_table(cases_of(section, cases)))
+    return "\n\n".join(parts) + "\n"
+
+
+def cases_of(section: Section, cases: list[dict]) -> list[dict]:
+    """Return the cases that belong to a section of a page."""
+    return [case for case in cases if case["source"] == section.source and re.search(section.pattern, case["problem"])]
+
+
+def _paragraph(text: str) -> str:
+    """Return a paragraph in lines of limited length."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _anchor(name: str) -> str:
     """Return the anchor of a heading."""
-    return name.lower().replace(" ", "-")
+    return re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-")
 
 
-def _setting(setting: dict, cases: int, lines: int, bad: list[dict]) -> str:
-    """Return the paragraph on counts, machine and packages."""
+def _lines(cases: Iterable[dict]) -> Iterator[dict]:
+    """Yield the comparisons of cases."""
+    for case in cases:
+        yield from case["lines"]
+
+
+def _verdict(cases: list[dict]) -> str:
+    """Return the sentence with the number of cases, sources and comparisons, and with what failed."""
+    bad = [case for case in cases if case["error"] or not all(line["holds"] for line in case["lines"])]
+    sources = len({case["source"] for case in cases})
+    verdict = "all within their tolerance" if not bad else f"{len(bad)} cases out of tolerance"
+    return f"**{len(cases)} cases from {sources} sources, {len(list(_lines(cases)))} comparisons: {verdict}.**"
+
+
+def _deviations(cases: list[dict]) -> str:
+    """Return the table with the largest deviation of the comparisons of each group of tolerances."""
+    rows, lower = ["| comparisons of | number | largest deviation |", "|---|--:|--:|"], -1.0
+    for upper, kind in TOLERANCE_GROUPS:
+        group = [line for line in _lines(cases) if lower < line["tolerance"] <= upper]
+        largest = max((line["deviation"] for line in group), default=0.0)
+        # The last group has limits of different kinds, whose amounts cannot be compared.
+        shown = ("exact" if not largest else "**different**") if not upper else "" if upper > 1 else _number(largest)
+        rows.append(f"| {kind} | {len(group)} | {shown} |")
+        lower = upper
+    return "\n".join(rows)
+
+
+def _sources(cases: list[dict]) -> str:
+    """Return the table of sources, with links to their tables and the largest share of a tolerance."""
+    rows = ["| source | subject | cases | comparisons | largest share |", "|---|---|--:|--:|--:|"]
+    for name, source in SOURCES.items():
+        own = [case for case in cases if case["source"] == name]
+        linked = "; ".join(
+            f"[{section.heading}](verification/{page.file}.md#{_anchor(section.heading)})"
+            for page in TABLE_PAGES
+            for section in page.sections
+            if section.source == name
+        )
+        shares = [line["deviation"] / line["tolerance"] for line in _lines(own) if line["tolerance"]]
+        share = f"{_number(100 * max(shares, default=0.0))} %"
+        rows.append(f"| {linked} | {source.about.rstrip('.')} | {len(own)} | {len(list(_lines(own)))} | {share} |")
+    return "\n".join(rows)
+
+
+def _setting(setting: dict) -> str:
+    """Return the paragraph on time, machine and packages of the run."""
     packages = ", ".join(f"{name} {version or 'not installed'}" for name, version in setting["packages"].items())
-    verdict = "All lines hold." if not bad else f"**{len(bad)} cases are out of tolerance.**"
-    return (
-        f"**{lines} lines of {cases} cases. {verdict}** "
-        f"Run on {setting['date']} in {setting['minutes']} minutes by {setting['processes']} processes; "
-        f"{setting['processor']}, {setting['cores']} cores, {setting['system']}; Python {setting['python']}, {packages}. "
-        "Double precision. Times are processor seconds, most of them for compilation."
+    return _paragraph(
+        f"These results are of {setting['date']}, from {setting['minutes']} minutes of {setting['processes']} processes "
+        f"on {setting['processor']}, {setting['cores']} cores, {setting['system']}; Python {setting['python']}, "
+        f"{packages}; double precision."
     )
 
 
 def _table(cases: Iterable[dict]) -> str:
-    """Return a table with a row for each line; problem, method and time are only in the first row of a case."""
-    rows = ["| problem | coordinates, method | compared | deviation | tolerance | s |", "|---|---|---|--:|--:|--:|"]
+    """Return a table with a row for each comparison; problem, method and time are only in the first row of a case."""
+    rows = ["| problem | coordinates, method | quantity | deviation | tolerance | s |", "|---|---|---|--:|--:|--:|"]
     before = None
     for case in cases:
         problem = "" if case["problem"] == before else _cell(case["problem"])
@@ -70,39 +179,48 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def _number(x: float) -> str:
+    """Return an amount with two digits."""
+    if x and not 1e-3 <= abs(x) < 1e6:
+        return f"{x:.1e}"
+    return f"{x:.2g}" if x < 99.5 else f"{x:,.0f}"
+
+
 def _deviation(line: dict) -> str:
     """Return the deviation of a comparison as text, bold if it is out of tolerance."""
-    found = "none" if line["unit"] == "the same" else f"{line['deviation']:.1e}" if line["deviation"] else "0"
-    return found if line["holds"] else f"**{found if line['unit'] != 'the same' else 'not the same'}**"
+    equality = line["unit"] == "the same"
+    if line["holds"]:
+        return "exact" if equality else _number(line["deviation"])
+    return "**different**" if equality else f"**{_number(line['deviation'])}**"
 
 
 def _tolerance(line: dict) -> str:
-    """Return the tolerance of a comparison with its unit."""
-    if line["unit"] == "the same":
-        return "none"
-    return f"{line['tolerance']:.3g} {line['unit']}".strip()
+    """Return the tolerance of a comparison with its unit, a dash where only equality counts."""
+    return "–" if line["unit"] == "the same" else f"{line['tolerance']:.3g} {line['unit']}".strip()
 
 
 def _precision(problems: list[dict]) -> list[str]:
-    """Return the paragraphs on work and precision of methods, and on the tools that took no part."""
+    """Return the section on work and precision of methods, and on tools and runs that are missing."""
     if not problems:
         return []
     parts = [
         "## Work and precision",
-        "Error against seconds of the processor, for one motion on one core, by method and step; compilation is not "
-        "counted. A batch costs less per motion: its samples share the vector units. MuJoCo and Pinocchio have joint "
-        "coordinates; MuJoCo's loops are soft constraints, and Pinocchio's steps are a loop in Python. Exudyn has "
-        "redundant coordinates.",
+        _paragraph(
+            "Error against processor time of one motion on one core, for each method and several steps. Compilation is "
+            "not counted. In a batch a motion takes less time, because its samples share the vector units. MuJoCo and "
+            "Pinocchio use joint coordinates; MuJoCo's loops are soft constraints, and the steps of Pinocchio are a loop "
+            "in Python. Exudyn uses redundant coordinates."
+        ),
         "![Error against processor time for two mechanisms and four tools](images/verification_precision.png)",
     ]
     missing = [
-        f"- {problem['title']}: {curve['tool']} took no part: {curve['missing']}."
+        f"- {problem['title']}: {curve['tool']} is missing: {curve['missing']}."
         for problem in problems
         for curve in problem["curves"]
         if curve["missing"]
     ]
     failed = [
-        f"- {problem['title']}, {curve['tool']}, {curve['label']}: left out, as the status is bad: {'; '.join(left_out)}."
+        f"- {problem['title']}, {curve['tool']}, {curve['label']}: failed runs are left out: {'; '.join(left_out)}."
         for problem in problems
         for curve in problem["curves"]
         if (left_out := curve.get("failed"))
@@ -143,5 +261,7 @@ def diagram(problems: list[dict]) -> None:
 
 
 def write(results: dict) -> None:
-    """Write the page on verification."""
-    PAGE.write_text(text_of(results))
+    """Write the summary and the pages of tables."""
+    TABLES.mkdir(exist_ok=True)
+    for file, text in pages(results).items():
+        file.write_text(text)

@@ -1,4 +1,4 @@
-"""Sources of the problems, in the order of the page."""
+"""Sources of the problems, and the pages with their tables."""
 
 from typing import NamedTuple
 
@@ -28,13 +28,13 @@ SOURCES = {
         "Constraints*; numbers (…) are those of its equations.",
     ),
     "Masarati": Source(
-        "The total joint, of which each of six components is free, fixed or prescribed in time; the homokinetic joint.",
+        "The total joint, each of whose six components is free, fixed or prescribed in time; the homokinetic joint.",
         "P. Masarati, *A formulation of kinematic constraints imposed by kinematic pairs using relative pose in vector "
         "form*, Multibody System Dynamics 29, 2013, 119–137; P. Masarati and M. Morandini, *An ideal homokinetic joint "
         "formulation for general-purpose multibody real-time simulation*, Multibody System Dynamics 20, 2008, 251–270.",
     ),
     "IFToMM": Source(
-        "The benchmarks of multibody dynamics: singular positions, redundant constraints, stiffness.",
+        "Benchmarks of multibody dynamics: singular positions, redundant constraints, stiffness.",
         "IFToMM Technical Committee for Multibody Dynamics, *Library of Computational Benchmark Problems*, A01 to A05.",
     ),
     "IVP Test Set": Source(
@@ -43,7 +43,7 @@ SOURCES = {
         "*Multibody Systems Handbook*, Springer, 1990.",
     ),
     "Project Chrono": Source(
-        "One body on one joint, 5 s under gravity, compared there with ADAMS.",
+        "One body on one joint, 5 s under gravity; Chrono compares the same motions with ADAMS.",
         "Project Chrono, unit tests of joints (`utest_JOINT_*`).",
     ),
     "Pinocchio": Source(
@@ -56,13 +56,65 @@ SOURCES = {
         "Peaucellier and Lipkin, Roberts and Chebyshev, and Theo Jansen's published lengths.",
     ),
     "Lagrange": Source(
-        "Motions whose equations are Lagrange's in as many coordinates as there are degrees of freedom, made by automatic "
-        "differentiation of the energies and integrated by SciPy: they know nothing of this package.",
+        "Lagrange's equations in minimal coordinates, derived from the energies by automatic differentiation and "
+        "integrated by SciPy, without any code of jaxmbs.",
         "`MinimalModel` of `tests/helpers/spatial_problems.py`.",
     ),
     "Synthesis": Source(
-        "Linkages that are found: they do what is claimed, and are not worse than published ones.",
+        "Linkages found by synthesis: the reported errors are right, and not larger than those that are published.",
         "F. Freudenstein, 1955; R. S. Hartenberg and J. Denavit, *Kinematic Synthesis of Linkages*; R. S. Berkof and G. G. "
         "Lowen, *A new method for completely force balancing simple linkages*, 1969; for paths see each problem.",
     ),
 }
+
+
+class Section(NamedTuple):
+    """A section of a page of tables: heading, source, and a pattern that its problems contain (empty: all)."""
+
+    heading: str
+    source: str
+    pattern: str = ""
+
+
+class TablePage(NamedTuple):
+    """A page with tables of comparisons: file in docs/verification without its ending, title, sections."""
+
+    file: str
+    title: str
+    sections: tuple[Section, ...]
+
+
+# Pages with the tables of all cases, in the order of the navigation.
+TABLE_PAGES = (
+    TablePage("haug_kinematics", "Planar kinematics", (Section("Haug, sections 3.1 to 3.5", "Haug", r"3\.[1-5]\."),)),
+    TablePage(
+        "haug_singular",
+        "Singular positions, design, space",
+        (Section("Haug, sections 3.6, 3.7 and 12.2", "Haug", r"3\.[67]\.|section 12\.2|design sensitivity"),),
+    ),
+    TablePage(
+        "coordinates",
+        "Natural and joint coordinates, Kane's equations",
+        (Section("Issa and Arczewski", "Issa and Arczewski"), Section("Kamman", "Kamman")),
+    ),
+    TablePage(
+        "spatial_joints",
+        "Joints in space",
+        (Section("Masarati", "Masarati"), Section("Project Chrono", "Project Chrono")),
+    ),
+    TablePage(
+        "benchmarks",
+        "Benchmarks and other programs",
+        (
+            Section("IFToMM", "IFToMM"),
+            Section("IVP Test Set", "IVP Test Set"),
+            Section("Pinocchio", "Pinocchio"),
+            Section("Lagrange", "Lagrange"),
+        ),
+    ),
+    TablePage(
+        "textbooks",
+        "Textbooks and synthesis",
+        (Section("Textbooks", "Textbooks"), Section("Synthesis", "Synthesis")),
+    ),
+)

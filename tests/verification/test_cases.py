@@ -1,4 +1,4 @@
-"""The verification manual: every case holds, every reference is in one, and the page is that of the run that is kept."""
+"""The verification manual: every case holds, every reference is in one, and the pages are those of the kept run."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,10 @@ import pytest
 from linkages import REFERENCES
 from verification import cases, page, run
 from verification.case import CASES, below, close, near, same
-from verification.sources import SOURCES
+from verification.sources import SOURCES, TABLE_PAGES
+
+# Largest number of words of a page.
+MAX_WORDS = 2500
 
 
 @pytest.mark.one_in(4)
@@ -59,11 +62,33 @@ def test_two_cases_of_one_name_are_refused():
         case(first.source, first.problem, first.by)(first.compute)
 
 
-def test_page_is_that_of_the_run():
-    """The page is made from the kept run, which has the cases that there are, all in tolerance."""
+def test_pages_are_those_of_the_run():
+    """The pages are made from the kept run, which has the cases that there are, all in tolerance."""
     kept = run.read()
-    assert page.PAGE.read_text() == page.text_of(kept)
+    texts = page.pages(kept)
+    assert {path: path.read_text() for path in texts} == texts
+    assert set(page.TABLES.iterdir()) == set(texts) - {page.SUMMARY}
     assert [case["name"] for case in kept["cases"]] == list(CASES)
     assert not any(case["error"] for case in kept["cases"])
     assert all(line["holds"] for case in kept["cases"] for line in case["lines"])
     assert set(cases.__all__) == {case.compute.__module__.rpartition(".")[2] for case in CASES.values()}
+
+
+def test_tables_have_each_case_once_on_pages_of_a_readable_length():
+    kept = run.read()
+    sections = [section for table_page in TABLE_PAGES for section in table_page.sections]
+    shown = [case["name"] for section in sections for case in page.cases_of(section, kept["cases"])]
+    assert sorted(shown) == sorted(CASES)
+    assert max(len(text.split()) for text in page.pages(kept).values()) <= MAX_WORDS
+
+
+def test_cases_out_of_tolerance_are_shown():
+    kept = run.read()
+    name, equal = ("four-bar over a turn", "Example 3.7.2: parallelogram, flat positions")
+    for case in kept["cases"]:
+        if case["problem"] in (name, equal):
+            case["lines"][0] |= {"deviation": np.inf, "holds": False}
+    texts = page.pages(kept)
+    assert "2 cases out of tolerance" in texts[page.SUMMARY]
+    assert "| **inf** |" in texts[page.TABLES / "textbooks.md"]
+    assert "| **different** |" in texts[page.TABLES / "haug_singular.md"]

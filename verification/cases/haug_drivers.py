@@ -91,7 +91,7 @@ def two_cylinders(by):
     a, b = -4 * u * s30 + 4 * v_ * c30, u * np.cos(phi2) + v_ * np.sin(phi2)
     # The print's brackets in φ̇₂ are misplaced.
     w2 = ((DIGGING + 19) / 50 - (a + 4 * ROOT3 * (u * np.sin(phi1) - v_ * np.cos(phi1))) * w1) / b
-    yield close("φ̇₂ by the printed formula, its brackets put right", v[:, 3], w2, 1e-11, "rad/s")
+    yield close("φ̇₂ by the printed formula with corrected brackets", v[:, 3], w2, 1e-11, "rad/s")
 
 
 @case("Haug", "Example 3.5.4: excavator with a motor", KINEMATICS, quick=True)

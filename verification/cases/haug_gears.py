@@ -104,4 +104,4 @@ def pin_in_a_slot(by):
     # The print leaves out φ̇₁.
     yield close("ẏ₂", motion.velocity("lifter.y"), lobe * 3 / 4 * np.cos(3 * phi) * SPEED, 1e-11)
     yield close("ÿ₂", motion.acceleration("lifter.y"), lobe * -9 / 4 * np.sin(3 * phi) * SPEED**2, 1e-10)
-    yield close("place of the contact", motion.position("contact.alpha_j"), np.pi / 2 - phi, 1e-12, "rad")
+    yield close("angle of the contact", motion.position("contact.alpha_j"), np.pi / 2 - phi, 1e-12, "rad")

@@ -42,7 +42,7 @@ def lock_up(by):
         yield same(f"status by time, ℓ = {rod}", statuses(mbs.kinematics(mech, GRID, guess)), wanted)
 
 
-@case("Haug", "Example 3.7.1: bifurcation for ℓ = 1, none for ℓ = 1.2", SINGULARITIES, quick=True)
+@case("Haug", "Example 3.7.1: bifurcation for ℓ = 1, no singular position for ℓ = 1.2", SINGULARITIES, quick=True)
 def bifurcation(by):
     """Check the bifurcation of a slider-crank with equal crank and rod, and that a longer rod has none."""
     mech, guess = slider_crank(1.0), coupler_guess(1.0, GRID[0])
@@ -51,9 +51,9 @@ def bifurcation(by):
     yield close("φ₁ = π/2", found.times, np.pi / 2, 1e-9, "rad")
     yield below("ν is in the range of Φ_q there", found.rates, 1e-8)
     motion = mbs.kinematics(mech, GRID, guess, throw=True)
-    yield close("goes straight on, x₂ = 2 cos φ₁", motion.position("coupler.x"), 2 * np.cos(GRID), 1e-9)
+    yield close("x₂ = 2 cos φ₁ after the bifurcation", motion.position("coupler.x"), 2 * np.cos(GRID), 1e-9)
     longer = mbs.find_singularities(slider_crank(1.2), GRID, coupler_guess(1.2, GRID[0]))
-    yield same("none for ℓ = 1.2", longer.kinds, ())
+    yield same("no singular position for ℓ = 1.2", longer.kinds, ())
 
 
 @case("Haug", "Example 3.7.1: backwards from lock-up, two motions", KINEMATICS, quick=True)
@@ -74,12 +74,12 @@ def flat_parallelogram(by):
     grid = np.linspace(start, start + 2 * np.pi, 41)
     found = mbs.find_singularities(mech, grid, guess)
     yield same("kinds", found.kinds, ("bifurcation", "bifurcation"))
-    yield close("at π and 2π", found.times, [np.pi, 2 * np.pi], 1e-9, "rad")
+    yield close("angles π and 2π", found.times, [np.pi, 2 * np.pi], 1e-9, "rad")
     motion = mbs.kinematics(mech, grid, guess, throw=True)
-    yield close("it stays a parallelogram", motion.position("coupler.phi"), 0, 1e-9, "rad")
+    yield close("angle of the coupler", motion.position("coupler.phi"), 0, 1e-9, "rad")
     # A grid whose 21st time is π.
     status = statuses(mbs.kinematics(mech, np.linspace(start, 2 * np.pi - start, 41), guess))
-    yield same("status where the grid meets π", [k for k, x in enumerate(status) if x == mbs.Status.SINGULAR], [20])
+    yield same("output times with status SINGULAR", [k for k, x in enumerate(status) if x == mbs.Status.SINGULAR], [20])
 
 
 @case("Haug", "Example 3.7.3: one coordinate, (3.7.2)", KINEMATICS, quick=True)
@@ -112,7 +112,7 @@ def growth(by):
     yield close("Φ_q = 2 (q − cos t)", matrix[:, mech.layout.index("slider.x")], by_q, 1e-9)
     found = mbs.find_singularities(mech, np.linspace(0.4, 0.6, 5), guess)
     yield same("lock-up", found.kinds, ("lock-up",))
-    yield close("at π/6", found.times, np.pi / 6, 1e-12, "rad")
+    yield close("angle π/6", found.times, np.pi / 6, 1e-12, "rad")
 
 
 @case("Haug", "Example 3.7.5, Problem 3.7.4: determinants", EQUATIONS, quick=True)
@@ -129,7 +129,7 @@ def determinants(by):
     motion = mbs.kinematics(mech, angles, coupler_guess(1.0, angles[0]), throw=True)
     found = [np.linalg.det(mbs.constraint_jacobian(mech, *x)) for x in zip(motion.q[1:], angles[1:], strict=True)]
     yield close("|Φ_q| = ∓cos φ₁ for ℓ = 1", np.abs(found), np.abs(np.cos(angles[1:])), 1e-9)
-    yield same("its sign changes", found[0] * found[1] < 0, True)
+    yield same("its change of sign", found[0] * found[1] < 0, True)
 
 
 @case("Haug", "Example 3.7.6: change of design at lock-up", Analysis("assemble, design_jacobian"), quick=True)
@@ -144,7 +144,7 @@ def change_of_design(by):
         wanted = np.cos(angle) + side * np.sqrt((rod + 0.01) ** 2 - rod**2)
         yield close(f"x₂ of a longer rod, {text} assembly", longer.q[3], wanted, 1e-9)
     status = int(mbs.assemble(slider_crank(rod - 0.01), start, angle).status)
-    yield same("a shorter rod cannot be assembled", status, int(mbs.Status.NOT_ASSEMBLED))
+    yield same("status of the assembly of a shorter rod", status, int(mbs.Status.NOT_ASSEMBLED))
     # (3.7.12): Φ_b is not in the range of Φ_q there, so that no δq follows a change of ℓ.
     q = mbs.assemble(slider_crank(rod), start, angle).q
     matrix = np.asarray(mbs.constraint_jacobian(slider_crank(rod), q, angle))
@@ -163,7 +163,7 @@ def sensitivity(by):
     across = np.sqrt(1.3**2 - np.sin(angle) ** 2)
     yield close("dx₂/dℓ", found[3], 1.3 / across, 1e-12)
     yield close("dφ₂/dℓ", found[5], np.sin(angle) / (1.3 * across), 1e-12)
-    yield close("of all else", found[jnp.array([0, 1, 2, 4])], 0, 1e-12)
+    yield close("derivatives of all other coordinates", found[jnp.array([0, 1, 2, 4])], 0, 1e-12)
 
 
 @case("Haug", "Example 3.7.7: redundant bar of a parallelogram", DIAGNOSIS, quick=True)
@@ -180,7 +180,7 @@ def redundant_bar(by):
         yield close(f"Φ_q (3.7.14) at {angle} rad", matrix, wanted, 1e-14)
 
 
-@case("Haug", "Example 3.7.7: the parallelogram moves all the same", KINEMATICS, quick=True)
+@case("Haug", "Example 3.7.7: motion of the parallelogram with its redundant bar", KINEMATICS, quick=True)
 def redundant_bar_moves(by):
     """Compare a parallelogram with a redundant bar, driven by y, with the closed form."""
     held = five_bar_parallelogram()

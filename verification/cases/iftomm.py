@@ -69,7 +69,12 @@ def two_windows(by, problem):
     run = by.run(windows(2), from_zero(rows[:, 0]), *start)
     yield close("position of B₀", run.point("C0", (0.5, 0))[1:], rows[:, 1:], 1e-7, "m")
     yield close("velocity of B₀", run.point_velocity("C0", (0.5, 0))[1:], rates[:, 1:], 1e-7, "m/s")
-    yield below("cranks apart", np.ptp(np.stack([run.position(f"C{k}.phi") for k in range(3)]), axis=0), 1e-9, "rad")
+    yield below(
+        "largest difference of two crank angles",
+        np.ptp(np.stack([run.position(f"C{k}.phi") for k in range(3)]), axis=0),
+        1e-9,
+        "rad",
+    )
 
 
 @case("IFToMM", "A02: forty windows, 10 s", Simulation(4e-3), references=("n_four_bar",))
@@ -77,8 +82,13 @@ def forty_windows(by, problem):
     """Check energy and equality of the cranks of forty windows over ten seconds."""
     start = windows_start(40, problem["parameters"]["speed_of_B0_initial_v0"])
     run = by.run(windows(40), np.linspace(0, 10, 11), *start)
-    yield below("energy, largest less smallest", np.ptp(run.energy.total), 0.1, "J")
-    yield below("cranks apart", np.ptp(np.stack([run.position(f"C{k}.phi") for k in range(41)]), axis=0), 1e-6, "rad")
+    yield below("range of the energy", np.ptp(run.energy.total), 0.1, "J")
+    yield below(
+        "largest difference of two crank angles",
+        np.ptp(np.stack([run.position(f"C{k}.phi") for k in range(41)]), axis=0),
+        1e-6,
+        "rad",
+    )
 
 
 @case(
@@ -111,7 +121,7 @@ def bricard_rank(by, problem):
     yield same("30 equations of rank 29, 1 degree of freedom, P6 redundant", found, (30, 29, 1, ("P6",), True))
     moved = mbs.simulate(mech, np.array([0.0, 1.0]), start, step=2e-3)
     report = mbs.diagnose(mech, moved.q[-1])
-    yield same("so it is after 1 s", (report.rank, report.dof, report.consistent), (29, 1, True))
+    yield same("rank 29, 1 degree of freedom after 1 s", (report.rank, report.dof, report.consistent), (29, 1, True))
 
 
 @case(
@@ -131,7 +141,7 @@ def governor(by, problem):
     yield near("speed of the shaft", run.velocity("shaft.wz"), rates[:, 0], 1e-6)
     momentum = angular_momentum(mech, run)[:, 2]
     yield below("angular momentum about z", momentum / momentum[0] - 1, 1e-8, "relative")
-    yield same("energy only decreases", bool(np.all(np.diff(run.energy.total) < 0)), True)
+    yield same("sign of each change of the energy", bool(np.all(np.diff(run.energy.total) < 0)), True)
     lost = model.energy(wanted, rates) - model.energy(wanted, rates)[0]
-    yield close("energy lost", run.energy.total - run.energy.total[0], lost, 2e-6, "J")
+    yield close("loss of energy", run.energy.total - run.energy.total[0], lost, 2e-6, "J")
     yield gap(mech, run)

@@ -51,12 +51,12 @@ def natural_four_bar(by):
     x = np.asarray(view.coordinates(q))
     yield same("the two moving pins", view.names, ("A.x", "A.y", "B.x", "B.y"))
     pins = np.concatenate([mech.point(q, "crank", (b["crank"] / 2, 0)), mech.point(q, "rocker", (b["rocker"] / 2, 0))])
-    yield close("their places", x, pins, 1e-12, "m")
+    yield close("positions of the pins", x, pins, 1e-12, "m")
     a, pin = np.split(x + np.array([0.1, 0.1, -0.2, -0.2]), 2)
     bars = a, pin - a, pin - np.array([b["ground"], 0])
     gaps = [bar @ bar - b[name] ** 2 for bar, name in zip(bars, ("crank", "coupler", "rocker"), strict=True)]
     found = view.constraints(np.append(a, pin))
-    yield close("Ψ are the three lengths", np.sort(found), np.sort(gaps), 1e-14, "m²")
+    yield close("Ψ, three constraints of length", np.sort(found), np.sort(gaps), 1e-14, "m²")
 
 
 @case("Issa and Arczewski", "section 3: numbers of natural coordinates and constraints in space", NATURAL)
@@ -101,7 +101,7 @@ def register_table(name, *, quick):
             if table is FLOATING and dimension == 3:
                 theta[3:7] /= np.linalg.norm(theta[3:7])
             q, gaps, (r, r_dot), of_natural = everything(mech, theta, rate)
-            deviations.setdefault("joints closed", []).append(gaps)
+            deviations.setdefault("gap in the joints", []).append(gaps)
             wanted = symbols(mech, places, table, dimension, q, rate)
             by_natural = [natural_rows(mbs.Natural().of(mech).names, x) for x in of_natural]
             q_dot = mech.layout.rate(q, r @ rate)

@@ -90,7 +90,7 @@ def lagrange(source, name, make, turn, start, *, advance=lambda x: np.zeros(3)):
         rates = jnp.concatenate([rate, (a.T @ a_rate)[np.array([2, 0, 1]), np.array([1, 2, 0])]])
         mech = on_a_joint(make(), MASS, INERTIA, COM, GRAVITY)
         run = by.run(mech, TIMES, spatial.coordinates(origin, a), rates)
-        yield close("velocities at the start fit", run.v[0], rates, 1e-14)
+        yield close("velocities at the start", run.v[0], rates, 1e-14)
         yield close("position", run.point("body", COM), wanted, 1e-8, "m")
         yield close("rotation matrix", run.rotation("body"), turns, 1e-8)
         yield compare_with_start("energy", run.energy.total, 1e-8)
@@ -167,5 +167,5 @@ def free_held_and_sliding(by):
     # The multipliers of Rigid are the force on the body, in the ground, and the torque about the joint, in its frame.
     held = run.multipliers[:, mech.layout.row_slices["held"]]
     torque = np.cross(OBLIQUE @ COM, -MASS * GRAVITY) @ OBLIQUE
-    yield close("force that holds", held[:, :3], -MASS * GRAVITY, 1e-12, "N")
-    yield close("torque that holds", held[:, 3:], torque, 1e-12, "N m")
+    yield close("holding force", held[:, :3], -MASS * GRAVITY, 1e-12, "N")
+    yield close("holding torque", held[:, 3:], torque, 1e-12, "N m")

@@ -92,7 +92,7 @@ def elimination(name, *, quick):
     """Register a mechanism with known coordinates."""
     build, unknown, moving = ELIMINATIONS[name]
 
-    @case("Kamman", f"(9) to (12): known coordinates taken out, {name}", AT_ONE_STATE, quick=quick)
+    @case("Kamman", f"(9) to (12): known coordinates eliminated, {name}", AT_ONE_STATE, quick=quick)
     def known_coordinates(by):
         """Compare accelerations and driving forces with those after elimination of known coordinates."""
         mech, rng, t = build(), np.random.default_rng(6), 0.3
@@ -111,7 +111,7 @@ def elimination(name, *, quick):
         rates[free] = np.linalg.solve(mass[np.ix_(free, free)], right)
         multipliers = mass @ rates - force
         q, v, a = mbs.Kane().of(mech).to_bodies(x, y, rates, t)
-        yield below("joints and drivers hold", mbs.constraints(mech, q, t), 1e-13)
+        yield below("gaps of joints and drivers", mbs.constraints(mech, q, t), 1e-13)
         run = mbs.simulate(mech, [t], q, v, formulation=KANE, throw=True)
         found = mbs.kane_multipliers(mech, run)[0]
         for name, got, wanted, tolerance in (

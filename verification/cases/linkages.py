@@ -54,7 +54,7 @@ def four_bar_sensitivities(by, problem):
         found = jax.jit(mode(lambda b: motion_of_four_bar(b, p, angles)[1:, :4]))(lengths(p))
         by_length = zip(("crank", "coupler", "rocker", "ground"), ("d_da", "d_db", "d_dc", "d_dd"), strict=True)
         deviations = [np.subtract(found[bar], [case[key] for case in cases]) for bar, key in by_length]
-        yield close(f"angles and coupler point by each length, {name} mode", deviations, 0, 1e-12)
+        yield close(f"derivatives of angles and coupler point by each length, {name} mode", deviations, 0, 1e-12)
 
 
 @case("Textbooks", "slider-crank over a turn", KINEMATICS, references=("slider_crank_kinematics",), quick=True)
@@ -126,11 +126,11 @@ def straight_line(by, problem):
     guess = peaucellier_guess(numbers, times[0])
     point = lambda b, **options: mbs.kinematics(peaucellier(b), times, guess, **options).point("pr1")
     points, of_design = point(b, throw=True), jax.jit(jax.jacrev(lambda b: point(b)[5, 0]))(b)
-    yield close("P stays on the line", points[:, 0], table["x_of_P_exact"], 1e-12)
-    yield close("P by the crank angle", points, rows[:, 1:], 1e-12)
+    yield close("distance of P from the line", points[:, 0], table["x_of_P_exact"], 1e-12)
+    yield close("position of P at each crank angle", points, rows[:, 1:], 1e-12)
     names = {"a": "a", "arm": "arm", "side": "rhombus_side"}
     wanted = [table["derivatives_of_x_of_P"][f"with_respect_to_{name}"] for name in names.values()]
-    yield close("the line's place by each length", [of_design[name] for name in names], wanted, 1e-11)
+    yield close("derivative of the x of P by each length", [of_design[name] for name in names], wanted, 1e-11)
 
 
 @case("Textbooks", "cognate of Roberts and Chebyshev", KINEMATICS, references=("classic_linkages",), quick=True)
@@ -158,7 +158,7 @@ def cognate(by, problem):
     local = float(c["coupler"]) * (1 / ratio - 0.5)
     traced = motion.point("coupler", (local.real, local.imag))
     traced = (traced[:, 0] + 1j * traced[:, 1]) * ratio / size
-    yield close("both coupler curves", np.abs(traced - (curve[:, 0] + 1j * curve[:, 1])), 0, 1e-12)
+    yield close("distance of the two coupler curves", np.abs(traced - (curve[:, 0] + 1j * curve[:, 1])), 0, 1e-12)
 
 
 def jansen(holy):
@@ -220,5 +220,5 @@ def jansens_leg(by, problem):
     foot = motion.point("lower", apex(holy["g"], holy["i"], holy["h"]))
     wanted = np.array([jansen_points(holy, t)["G"] for t in times])
     yield close("foot", np.abs(foot[:, 0] + 1j * foot[:, 1] - wanted), 0, 1e-10)
-    yield close("after a turn all links are where they were", motion.q[-1, 3:], motion.q[0, 3:], 1e-11)
+    yield close("poses of all links after a turn", motion.q[-1, 3:], motion.q[0, 3:], 1e-11)
     yield gap(mech, motion)

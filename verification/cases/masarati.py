@@ -112,7 +112,7 @@ def slider_crank_of_total_joints(by):
     guess, times = {"rod": (crank, 0, 0, 1, 0, 0, 0), "slider": (1.1, 0, 0, 1, 0, 0, 0)}, np.linspace(0, np.pi, 20)
     # A planar loop in space: the rows out of the plane are redundant.
     report = mbs.diagnose(mech, mbs.assemble(mech, guess, throw=True).q)
-    yield same("no degree of freedom, consistent", (report.dof, report.free, report.consistent), (0, 0, True))
+    yield same("degrees of freedom, consistency", (report.dof, report.free, report.consistent), (0, 0, True))
     run = mbs.kinematics(mech, times, guess, throw=True)
     x = crank * np.cos(2 * times) + np.sqrt(rod**2 - (crank * np.sin(2 * times)) ** 2)
     yield close("slider, closed form", run.position("slider.x"), x, 1e-12, "m")

@@ -53,13 +53,13 @@ def four_bar_driven_by_a_torque(by, problem):
     of = lambda get: np.stack([get(f"{body}.phi")[1:] for body in bodies.values()])
     table = lambda name: np.stack([rows[f"{name}{k}"] for k in bodies])
     at_start = [start[f"omega{k}"] for k in bodies]
-    yield close("angular velocities that fit the crank's", run.v[0, 2::3], at_start, 1e-12, "rad/s")
+    yield close("angular velocities at the start", run.v[0, 2::3], at_start, 1e-12, "rad/s")
     yield close("angles until 0.5 s", of(run.position)[:, early], table("theta")[:, early], 1e-8, "rad")
     yield close("angles until 1 s", of(run.position), table("theta"), 1e-7, "rad")
     yield near("angular velocities", of(run.velocity), table("omega"), 1e-7)
     yield near("angular acceleration of the crank", run.acceleration("crank.phi")[1:], rows["alpha2"], 1e-6)
     balance = run.energy.total - b["torque"] * run.position("crank.phi")
-    yield close("energy less work", balance[1:], rows["energy_minus_torque_times_theta2"], 1e-8, "J")
+    yield close("energy minus work", balance[1:], rows["energy_minus_torque_times_theta2"], 1e-8, "J")
     yield gap(mech, run)
 
 

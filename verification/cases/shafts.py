@@ -49,7 +49,7 @@ def homokinetic_joint(by):
     guess = {"second": spatial.coordinates((0, 0, 0), turn)}
     run = mbs.kinematics(two_shafts(spatial.ConstantVelocity, bend, rate), times, guess, throw=True)
     angle, speed, acceleration = turn_of(run, "second", turn)
-    yield close("angle of the second shaft is that of the first", angle, rate * times, 1e-12, "rad")
+    yield close("difference of the angles of the shafts", angle, rate * times, 1e-12, "rad")
     yield close("speed", speed, rate, 1e-11, "rad/s")
     yield close("acceleration", acceleration, 0, 1e-12, "rad/s²")
 
@@ -61,7 +61,7 @@ def double_cardan_joint(by, problem):
     mech, guess = double_cardan(bend, 0.4, rate)
     run = mbs.kinematics(mech, times, guess, throw=True)
     angle, speed, acceleration = turn_of(run, "last", np.asarray(turned(Y, 2 * bend)))
-    yield close("angle of the last shaft is that of the first", angle, rate * times, 1e-11, "rad")
+    yield close("difference of the angles of first and last shaft", angle, rate * times, 1e-11, "rad")
     yield close("speed", speed, rate, 1e-11, "rad/s")
     yield close("acceleration", acceleration, 0, 1e-10, "rad/s²")
     middle = turn_of(run, "middle", np.asarray(turned(Y, bend)))[1] / rate

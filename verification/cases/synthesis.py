@@ -43,7 +43,7 @@ def freudenstein(by, problem):
         yield below(f"angle of the {name} at the points", angular_distance(found), 1e-10, "rad")
     automatic = synthesis.function(np.log10, x_range=(1.0, 2.0), **spans, precision_points=3).best
     found = automatic.design["coupler"]
-    yield near("coupler, from Chebyshev's points chosen by the package", found, problem["link_lengths"]["b"], 1e-10)
+    yield near("coupler length for Chebyshev's points", found, problem["link_lengths"]["b"], 1e-10)
 
 
 def with_point_masses(discs, b=PLAIN):
@@ -86,9 +86,13 @@ def counterweights(by):
         synthesis.cycle_loads(four_bar(PLAIN), mbs.kinematics(four_bar(PLAIN), TIMES, GUESS)).shaking_force
     )
     scale = MASSES["coupler"] * LENGTHS["crank"]
-    yield below("their two conditions", berkof_lowen(with_point_masses(found.design)) / scale, 1e-6, "relative")
-    yield below("shaking force over that before", found.checks["shaking_force"] / before, 1e-6, "relative")
-    yield same("the four-bar assembles", bool(found.checks["assembled"]), True)
+    yield below(
+        "the two conditions of balance", berkof_lowen(with_point_masses(found.design)) / scale, 1e-6, "relative"
+    )
+    yield below(
+        "shaking force divided by that before balancing", found.checks["shaking_force"] / before, 1e-6, "relative"
+    )
+    yield same("status of the four-bar", bool(found.checks["assembled"]), True)
     # A force that vanishes makes a moment that is the same about every point.
     mech = four_bar(with_point_masses(found.design))
     motion = mbs.kinematics(mech, TIMES, GUESS, throw=True)
@@ -119,12 +123,14 @@ def published_path(name, source):
         timing = np.deg2rad(20) * np.arange(18) if "degrees" in given["timing"] else None
         best = synthesis.path(given["targets"], crank_angles=timing, **bounds_of(given)).best
         error = error_of(best, given["targets"])
-        yield below("sum of squared distances, not above the published", error, given["threshold"])
+        yield below("sum of squared distances, limit: published error", error, given["threshold"])
         yield below(
-            "the error claimed is that of the closed form", (best.error - error) / max(error, 1e-11), 1e-9, "relative"
+            "reported error against the closed form", (best.error - error) / max(error, 1e-11), 1e-9, "relative"
         )
         yield same(
-            "turns, assembles, in order", [bool(best.checks[k]) for k in ("turns", "assembled", "ordered")], [True] * 3
+            "checks: crank turns, assembles, points in order",
+            [bool(best.checks[k]) for k in ("turns", "assembled", "ordered")],
+            [True] * 3,
         )
 
 
@@ -134,7 +140,7 @@ for _name, _given in reference("path_synthesis_cases")["cases"].items():
 
 @case(
     "Synthesis",
-    "path, 18 timed points: the published design and one that is found",
+    "path, 18 timed points: the published design and the one found",
     PATH,
     references=("path_synthesis",),
 )
@@ -155,7 +161,11 @@ def published_design(by, problem):
     error = np.sum(np.abs(coupler_point(design, angles, p["sgn"]) - targets) ** 2)
     yield near("error of the published design", error, problem["published_SSE"], 1e-12)
     best = synthesis.path(problem["targets"], crank_angles=np.deg2rad(20) * np.arange(18)).best
-    yield below("error of the design that is found", error_of(best, problem["targets"]), problem["SSE_threshold"])
+    yield below(
+        "error of the design found, limit: published error",
+        error_of(best, problem["targets"]),
+        problem["SSE_threshold"],
+    )
 
 
 @case("Synthesis", "path, 12 points, by a Stephenson six-bar", PATH, references=("path_synthesis_cases",))
@@ -176,10 +186,8 @@ def letter(name):
     def curve(by, table):
         """Compare the error of a linkage for a letter with that of LInK."""
         found = synthesis.curve(table["letters"][name], keep=1).best
-        yield below(
-            "chamfer distance, not above that of LInK's 15 to 20 joints", found.error, table["link_chamfer"][name]
-        )
-        yield below("links", found.links, 7)
+        yield below("chamfer distance, limit: that of LInK's 15 to 20 joints", found.error, table["link_chamfer"][name])
+        yield below("number of links", found.links, 7)
 
 
 for _name in ("D", "K"):
