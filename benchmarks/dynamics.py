@@ -47,6 +47,38 @@ def simulate_row(name, problem):
     return timing.row(f"simulate, {name}", runs, problem.count, kind="jaxmbs", **more)
 
 
+# Formulation for each pair of rows with and without friction in the pins.
+FORMULATIONS = {"Augmented": mbs.Augmented(), "joint coordinates": mbs.JointCoordinates()}
+# Coefficient of friction in the pins.
+PIN_FRICTION = 0.1
+# Radius of the pins (m).
+PIN_RADIUS = 0.02
+# Sliding speed up to which friction grows (m/s).
+PIN_VELOCITY = 0.01
+
+
+def friction_row(name, friction, problem):
+    """A four-bar with friction in all four pins from their reactions, or without, in a formulation."""
+    times = np.array([0.0, problem.h * problem.steps])
+    pins = {
+        f"rub {pin}": mbs.JointFriction(pin, PIN_FRICTION, radius=PIN_RADIUS, velocity=PIN_VELOCITY) for pin in "OABC"
+    }
+
+    def run(b, q, v):
+        """Return final q and v, and the status."""
+        plain = models.four_bar(b)
+        mech = mbs.Mechanism(plain.bodies, plain.constraints, forces={**plain.forces, **(pins if friction else {})})
+        motion = mbs.simulate(mech, times, q, v, step=problem.h, formulation=FORMULATIONS[name])
+        return motion.q[-1], motion.v[-1], motion.status[-1]
+
+    args = problem.designs, problem.q, problem.v
+    function, compile_seconds = timing.compile_function(jax.vmap(run), *args)
+    (_, _, status), runs = timing.measure(function, *args, repeats=9)
+    title = f"{name}, {'friction in four pins' if friction else 'no friction'}"
+    more = {"compile s": compile_seconds, "failed": int((status != 0).sum())}
+    return timing.row(title, runs, problem.count, kind="jaxmbs", **more)
+
+
 # Options of `mbs.simulate` for each row of gradients.
 GRADIENTS = {
     "RK4": {"method": mbs.RK4()},

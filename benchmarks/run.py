@@ -1,10 +1,10 @@
-"""All benchmarks on one core: `python benchmarks/run.py [--batch 1024] [--steps 100] [--only textbook kernel …]`.
+"""All benchmarks on one core: `python benchmarks/run.py [--batch 1024] [--steps 100] [--tables dynamics …]`.
 
-Eight tables: RK4 of a batch of four-bars, one acceleration of each model, kinematics of a batch of four-bars,
-`mbs.simulate` by its methods, mechanisms in space (`--only spatial` for these alone), chains in joint coordinates
-(`--only chain transformation`), synthesis (`--only poses swarm path same_error`), and the first call of functions in a
-fresh process (`--only first_call`). Writes results.json and
-results.png beside this file. A table is a list of functions that return one row each.
+Nine tables: RK4 of a batch of four-bars ("rollout"), one "acceleration" of each model, "kinematics" of a batch of
+four-bars, `mbs.simulate` by its methods ("dynamics"), mechanisms in space ("spatial"), "chains" in joint coordinates,
+learning "environments", "synthesis", and the "first calls" of functions in a fresh process. Writes results.json and
+results.png beside this file; `make numbers` inserts the results into the pages. A table is a list of functions that
+return one row each.
 """
 
 import argparse
@@ -21,6 +21,7 @@ timing.use_one_core()
 
 import chains  # noqa: E402
 import dynamics  # noqa: E402
+import environments  # noqa: E402
 import first_calls  # noqa: E402
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -35,6 +36,7 @@ import textbook  # noqa: E402
 from problem import four_bars  # noqa: E402
 
 import jaxmbs as mbs  # noqa: E402
+from jaxmbs import env  # noqa: E402
 from jaxmbs.programs import emission  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
@@ -248,6 +250,7 @@ def main():
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=100, help="steps of RK4, and times of the kinematics")
     parser.add_argument("--only", nargs="*", help="words in the names of row functions; writes no files")
+    parser.add_argument("--tables", nargs="*", help="titles of the tables to measure; the results of others are kept")
     options = parser.parse_args()
     problem = four_bars(options.batch, steps=options.steps)
     driven_problem = four_bars(options.batch, steps=options.steps, angle=0.0)
@@ -262,6 +265,11 @@ def main():
         ],
         "dynamics": [
             *((dynamics.simulate_row, name, problem) for name in dynamics.METHODS),
+            *(
+                (dynamics.friction_row, name, friction, problem)
+                for name in dynamics.FORMULATIONS
+                for friction in (0, 1)
+            ),
             *((dynamics.simulate_gradient_row, name, problem) for name in dynamics.GRADIENTS),
             (dynamics.andrews_row, options.batch),
             (dynamics.windows_row, 64),
@@ -277,20 +285,23 @@ def main():
             )
         ],
         "chains": [(*call, options.batch) for call in chains.CALLS],
+        "environments": [(environments.environment_row, name, options.batch) for name in env.ENVIRONMENTS],
         "synthesis": synthesis.CALLS,
         "first calls": [
             *((first_calls.first_call_row, name) for name in first_calls.CASES),
             *((first_calls.command_row, name) for name in first_calls.COMMANDS),
         ],
     }
-    tables = {title: measure_table(title, rows, options.only) for title, rows in calls.items()}
+    chosen = options.tables or list(calls)
+    tables = {title: measure_table(title, calls[title], options.only) for title in chosen}
     if not options.only:
         setting = {"batch": options.batch, "steps": options.steps, "h": problem.h, "dtype": "float64"}
         timing.save(tables, setting)
-        timing.plot(
-            [r for r in tables["rollout"] if not r["name"].endswith(("gradient", "cores"))],
-            below=f"batch of {options.batch} with different lengths, float64, one core",
-        )
+        if "rollout" in tables:
+            timing.plot(
+                [r for r in tables["rollout"] if not r["name"].endswith(("gradient", "cores"))],
+                below=f"batch of {options.batch} with different lengths, float64, one core",
+            )
 
 
 if __name__ == "__main__":

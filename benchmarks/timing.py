@@ -128,8 +128,13 @@ def line_of(entry):
 
 
 def save(tables, setting, path=FOLDER / "results.json"):
-    """Write all tables (name → rows) with their setting."""
+    """Write tables (name → rows) with their setting; tables and rows that were not measured keep their old results."""
     setting = {**setting, **machine()}
+    old = json.loads(path.read_text())["tables"] if path.exists() else {}
+    for title, rows in tables.items():
+        known = {entry["name"]: entry for entry in old.get(title, [])}
+        tables[title] = [known.get(entry["name"], entry) if "skipped" in entry else entry for entry in rows]
+    tables = {**old, **tables}
     path.write_text(json.dumps({"setting": setting, "tables": tables}, indent=1, ensure_ascii=False) + "\n")
 
 
