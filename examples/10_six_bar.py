@@ -103,7 +103,7 @@ def revolutions(run):
 def show(mech, runs, pins, folder):
     """Draw the mechanism at rest, its lever over time, and the force in a cut pin."""
     reference = runs["Cartesian"]
-    figure, axes = plt.subplot_mosaic("ab;ac", figsize=(10, 4.6), layout="constrained", width_ratios=(1, 1.35))
+    figure, axes = plt.subplot_mosaic("a;b;c", figsize=(7, 7), layout="constrained", height_ratios=(1.7, 1, 1))
     still = int(np.argmin(np.abs(revolutions(reference) - 0.5)))
     mbs.viz.draw(mech, reference.q[still], ax=axes["a"], points=[("coupler", POINT)], size=0.9)
     mbs.viz.trace(reference, "coupler", POINT, ax=axes["a"])
@@ -111,20 +111,23 @@ def show(mech, runs, pins, folder):
         joint = mech.constraints[pin]
         place = mech.poses(reference.q[still])[joint.i].point(joint.point_i)
         axes["a"].annotate(pin, place, offset, textcoords="offset points", color=style.INK)
-    axes["a"].set_title("the lever rests: D runs on a circle about E", fontsize=10)
+    axes["a"].set_title("while the lever rests, D moves on a circle about E", fontsize=10)
+    axes["a"].set(xlabel="x (m)", ylabel="y (m)")
     axes["b"].plot(revolutions(reference), np.rad2deg(reference.position("lever.phi")), color=style.PALETTE[3])
-    axes["b"].set(ylabel="angle of the lever (°)")
+    axes["b"].set(ylabel="angle of\nthe lever (°)")
+    axes["b"].sharex(axes["c"])
+    axes["b"].tick_params(labelbottom=False)
     size = lambda name: np.linalg.norm(pins[name]["D"].force, axis=-1)
     axes["c"].plot(revolutions(reference), size("Cartesian"), color=style.PALETTE[0], label="Cartesian coordinates")
     few = slice(None, None, 8)
     axes["c"].plot(
         revolutions(reference)[few], size("joint coordinates")[few], ".", color=style.ACCENT, label="joint coordinates"
     )
-    axes["c"].set(ylabel="force in the pin D (N)", xlabel="turns of the crank", ylim=(0, None))
+    axes["c"].set(ylabel="force in\nthe pin D (N)", xlabel="turns of the crank", ylim=(0, None))
     axes["c"].legend(frameon=False, fontsize=8, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
     for key in "bc":
         style.tidy(axes[key], equal=False)
-    figure.savefig(folder / "10_six_bar.png", dpi=100)
+    figure.savefig(folder / "10_six_bar.png", dpi=150)
     plt.close(figure)
 
 

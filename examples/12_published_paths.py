@@ -53,6 +53,10 @@ PROBLEMS = {
     "25 points": (TWENTY_FIVE, None, None, None, 0.03872),
     "ellipse": (ELLIPSE, None, (5, 80), 80, None),
 }
+# A sum of squared distances below this is zero, apart from rounding.
+ROUNDING = 1e-25
+# A path that is smaller than this part of half the picture is drawn a second time, enlarged.
+SMALL = 0.25
 
 
 def solve(problem, starts):
@@ -67,32 +71,49 @@ def solve(problem, starts):
 
 def show(solutions, file):
     """Draw the curves with their four-bars at the first target."""
-    figure, axes = plt.subplots(1, len(solutions), figsize=(15, 3.6), layout="constrained")
-    for ax, (name, best) in zip(axes, solutions.items(), strict=True):
-        targets, b = np.array(PROBLEMS[name][0]), best.design
-        turn = best.crank_angles[0] + np.linspace(0, 2 * np.pi, 361)
-        curve = np.array(jax.vmap(lambda angle, b=b, k=best.branch: synthesis.FourBar.point(b, angle, k))(turn))
-        ax.plot(*curve.T, color=style.ACCENT, linewidth=1.3)
-        poses = synthesis.FourBar.guess(b, best.crank_angles[0], best.branch)
-        o, a, c = (np.array(poses[body][:2]) for body in ("crank", "coupler", "rocker"))
-        along = poses["coupler"][2]
-        elbow = a + b["coupler"] * np.array([np.cos(along), np.sin(along)])
-        ax.fill(*np.array([a, elbow, curve[0]]).T, color=style.PALETTE[1], alpha=0.3, linewidth=0)
-        for n, bar in enumerate(((o, a), (a, elbow), (elbow, c))):
-            ax.plot(*np.array(bar).T, color=style.colour_of(n), linewidth=2.2, marker="o", markersize=3)
-        ax.plot(*np.array([o, c]).T, "s", color=style.GROUND_COLOUR, markersize=5)
-        ax.plot(*targets.T, "o", color=style.INK, markersize=3.2, zorder=3)
-        # Cut off links that are much larger than the curve.
-        near = np.vstack([targets, curve])
-        size = np.ptp(near, axis=0).max()
-        every = np.vstack([near, o, a, c, elbow])
-        near = every if np.ptp(every, axis=0).max() < 3.5 * size else near
-        middle, half = (near.min(0) + near.max(0)) / 2, 0.58 * np.ptp(near, axis=0).max()
-        ax.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
-        ax.set_title(f"{name}\nΣ d² = {best.error:.2g}", fontsize=10)
-        style.tidy(ax, equal=True)
-    figure.savefig(file, dpi=100)
+    figure, axes = plt.subplots(2, 3, figsize=(7, 5.3), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.1)
+    for ax, (name, best) in zip(axes.flat, solutions.items(), strict=False):
+        draw_problem(ax, np.array(PROBLEMS[name][0]), best)
+        error = f"= {best.error:.2g}" if best.error > ROUNDING else f"< {ROUNDING:.0e}"
+        ax.set_title(f"{name}\nΣ d² {error}", fontsize=9)
+    axes.flat[-1].set_axis_off()
+    axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), frameon=False, fontsize=9, loc="center")
+    figure.supxlabel("x and y in the unit of length of each problem", fontsize=9, color=style.GROUND_COLOUR)
+    figure.savefig(file, dpi=150)
     plt.close(figure)
+
+
+def draw_problem(ax, targets, best):
+    """Draw targets, the curve through them, and the four-bar at the first target."""
+    b, start = best.design, best.crank_angles[0]
+    turn = start + np.linspace(0, 2 * np.pi, 361)
+    curve = np.array(jax.vmap(lambda angle: synthesis.FourBar.point(b, angle, best.branch))(turn))
+    poses = synthesis.FourBar.guess(b, start, best.branch)
+    o, a, c = (np.array(poses[body][:2]) for body in ("crank", "coupler", "rocker"))
+    along = poses["coupler"][2]
+    elbow = a + b["coupler"] * np.array([np.cos(along), np.sin(along)])
+    # The coupler ends at the coupler point, so its triangle is the link.
+    ax.fill(*np.array([a, elbow, curve[0]]).T, facecolor=style.PALETTE[1], alpha=0.25, linewidth=0)
+    ax.plot(*np.array([a, elbow, curve[0], a]).T, color=style.PALETTE[1], linewidth=1.2, label="coupler")
+    ax.plot(*np.array([o, a]).T, color=style.PALETTE[0], linewidth=2.4, label="crank")
+    ax.plot(*np.array([elbow, c]).T, color=style.PALETTE[2], linewidth=2.4, label="rocker")
+    ax.plot(*np.array([a, elbow]).T, "o", color=style.PAPER, markeredgecolor=style.INK, markersize=3.5)
+    ax.plot(*np.array([o, c]).T, "^", color=style.GROUND_COLOUR, markersize=6, label="pivot on the ground")
+    ax.plot(*curve.T, color=style.ACCENT, linewidth=1.3, label="path of the coupler point")
+    ax.plot(*targets.T, "o", color=style.INK, markersize=2.8, zorder=3, label="target")
+    every = np.vstack([targets, curve, o, a, c, elbow])
+    middle, half = (every.min(0) + every.max(0)) / 2, 0.55 * np.ptp(every, axis=0).max()
+    ax.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
+    ax.locator_params(nbins=5)
+    style.tidy(ax, equal=True)
+    if np.ptp(curve, axis=0).max() < SMALL * half:
+        detail = ax.inset_axes((0.0, 0.0, 0.42, 0.42))
+        detail.plot(*curve.T, color=style.ACCENT, linewidth=1.1)
+        detail.plot(*targets.T, "o", color=style.INK, markersize=2)
+        detail.set(xticks=[], yticks=[], aspect="equal")
+        detail.spines[:].set_color(style.GRID)
+        detail.set_title("the path", fontsize=8, pad=2)
 
 
 def main():

@@ -3,7 +3,7 @@
 The motor has a resistance, an inductance and a rotor, and starts from rest. Friction in the pins and of the piston comes
 from the reactions of these joints, so it is largest where the gas presses most. The outlet valve is a plate on a spring
 that the gas lifts, between two stops. The run prints where the electrical energy went, and that the parts add up; the
-picture has speed and current, the friction torque of the main bearing, and the valve.
+picture has speed, current and the friction of the pins over the run, and the last opening of the valve.
 """
 
 import argparse
@@ -116,28 +116,46 @@ def integral(y, t):
 
 
 def show(run, elements, file):
-    """Draw speed and current, friction, and the valve."""
+    """Draw speed, current and friction over the run, and the valve over its last opening."""
     t, w = np.asarray(run.t), np.asarray(run.velocity("crank.phi"))
-    figure, (top, middle, bottom) = plt.subplots(3, 1, figsize=(8, 8), sharex=True, layout="constrained")
-    top.plot(t, w * 30 / np.pi, color=style.PALETTE[0])
-    top.set_ylabel("speed (1/min)", color=style.PALETTE[0])
-    current = top.twinx()
+    figure, axes = plt.subplots(4, 1, figsize=(7, 8), layout="constrained", height_ratios=(1, 1, 1.2, 1.2))
+    speed, current, friction, valve = axes
+    speed.plot(t, w * 30 / np.pi, color=style.PALETTE[0])
+    speed.set_ylabel("speed of the\ncrank (1/min)")
     current.plot(t, run.state("motor.current"), color=style.PALETTE[1])
-    current.set_ylabel("current (A)", color=style.PALETTE[1])
-    current.grid(False)
-    for k, name in enumerate(("rub main", "rub crankpin", "rub wristpin")):
-        middle.plot(
-            t, -1e3 * np.asarray(elements[name].power / w), color=style.PALETTE[k], label=name.removeprefix("rub ")
-        )
-    middle.set_ylabel("friction at the crank (mN m)")
-    middle.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
-    bottom.plot(t, 1e3 * np.asarray(run.joint("valve").slide), color=style.PALETTE[2])
-    bottom.axhline(1e3 * LIFT, color=style.PALETTE[3], linewidth=0.8, linestyle="--")
-    bottom.set(xlabel="time (s)", ylabel="lift of the valve (mm)")
-    for ax in (top, middle, bottom, current):
+    current.set_ylabel("current of the\nmotor (A)")
+    for k, name in enumerate(("main", "crankpin", "wristpin")):
+        friction.plot(t, -1e3 * np.asarray(elements[f"rub {name}"].power / w), color=style.PALETTE[k], label=name)
+    friction.set(ylabel="friction torque at\nthe crank (mN m)", xlabel="time (s)")
+    friction.legend(frameon=False, fontsize=9, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 0.97))
+    for ax in (current, friction):
+        ax.sharex(speed)
+    for ax in (speed, current):
+        ax.tick_params(labelbottom=False)
+    opening = last_opening(t, 1e3 * np.asarray(run.joint("valve").slide))
+    valve.plot(
+        1e3 * t[opening], 1e3 * np.asarray(run.joint("valve").slide)[opening], color=style.PALETTE[2], linewidth=1
+    )
+    valve.axhline(1e3 * LIFT, color=style.ACCENT, linewidth=1, linestyle="--", label="stop")
+    valve.set(xlabel="time (ms), the last opening of the valve", ylabel="lift of the\nvalve (mm)")
+    valve.legend(frameon=False, fontsize=9, loc="center right")
+    for ax in axes:
         style.tidy(ax, equal=False)
-    figure.savefig(file, dpi=100)
+    figure.align_ylabels(axes)
+    figure.savefig(file, dpi=150)
     plt.close(figure)
+
+
+def last_opening(t, lift):
+    """Return the slice of the times around the last time that the valve opened and closed; all times if it did not."""
+    half = 1e3 * LIFT / 2
+    closing = np.flatnonzero((lift[:-1] >= half) & (lift[1:] < half))
+    opening = np.flatnonzero((lift[:-1] < half) & (lift[1:] >= half))
+    if not len(closing) or not len(opening) or opening[0] > closing[-1]:
+        return slice(None)
+    first, last = opening[opening < closing[-1]][-1], closing[-1]
+    margin = (last - first) // 4
+    return slice(max(first - margin, 0), last + margin)
 
 
 def main():
