@@ -8,6 +8,8 @@ import numpy as np
 
 # Number of points, evenly spaced by length, of each curve when `curve_distances` compares two.
 COMPARED_POINTS = 2000
+# Number of first points, evenly spaced between two neighbours, from which `curve_distances` resamples a closed curve.
+FIRST_POINTS = 8
 # Number of segments whose distances from points are computed at once, to limit memory.
 SEGMENTS_PER_BLOCK = 1000
 # Largest gap between the ends of a closed curve, in typical steps between neighbouring points.
@@ -18,12 +20,15 @@ GAP_QUANTILE = 0.9
 MAX_GAP_OF_EXTENT = 0.15
 
 
-def resample(points: np.ndarray, count: int, closed: bool) -> np.ndarray:
-    """Return points (count, d) at equal distances along the polyline through `points`, which is closed or open."""
+def resample(points: np.ndarray, count: int, closed: bool, shift: float = 0.0) -> np.ndarray:
+    """Return points (count, d) at equal distances along the polyline through `points`, which is closed or open.
+
+    shift: distance of the first one from the first of `points`, in units of their spacing, from 0 to 1; 0 if open.
+    """
     if closed:
         points = np.concatenate([points, points[:1]])
     along = np.append(0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
-    at = np.linspace(0, along[-1], count, endpoint=not closed)
+    at = np.linspace(0, along[-1], count, endpoint=not closed) + shift * along[-1] / count
     return np.column_stack([np.interp(at, along, column) for column in points.T])
 
 
@@ -63,13 +68,17 @@ def ordered_distance(drawn: np.ndarray, wanted: np.ndarray) -> float:
 def curve_distances(drawn: np.ndarray, closed_drawn: bool, wanted: np.ndarray, closed: bool) -> tuple[float, float]:
     """Return the Chamfer and the ordered distance of two curves, in units of the wanted one's spread.
 
-    Both curves are resampled to `COMPARED_POINTS` points by length. Measures of LInK, Heyrani Nobari et al. 2024.
+    Both curves are resampled to `COMPARED_POINTS` points by length. Measures of LInK, Heyrani Nobari et al. 2024. A closed
+    curve has no first point. The distances depend on the one that is taken, the Chamfer distance by up to the spacing of
+    the points. They are the largest ones from `FIRST_POINTS` first points of the drawn curve.
     """
-    a, b = resample(drawn, COMPARED_POINTS, closed_drawn), resample(wanted, COMPARED_POINTS, closed)
+    b = resample(wanted, COMPARED_POINTS, closed)
     centre = b.mean(axis=0)
     size = np.sqrt(((b - centre) ** 2).sum(axis=1).mean())
-    a, b = (a - centre) / size, (b - centre) / size
-    return chamfer_distance(a, b), ordered_distance(a, b)
+    shifts = np.arange(FIRST_POINTS) / FIRST_POINTS if closed_drawn else [0.0]
+    sampled = [(resample(drawn, COMPARED_POINTS, closed_drawn, shift) - centre) / size for shift in shifts]
+    b = (b - centre) / size
+    return max(chamfer_distance(a, b) for a in sampled), max(ordered_distance(a, b) for a in sampled)
 
 
 def curve_points(targets: Any, closed: bool | None, columns: tuple[int, ...] = (2,)) -> tuple[np.ndarray, bool]:
