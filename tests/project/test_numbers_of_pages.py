@@ -15,7 +15,7 @@ OTHER_SCALE = 3.7
 # Numbers that have to be inserted: times in nanoseconds and microseconds, rates, and factors of speed.
 SPEED = re.compile(
     r"\d[\d.,]*(?:·10[⁰¹²³⁴-⁹]+)? "
-    r"(?:ns|µs|CPU s|CPU seconds|(?:million|billion) (?:\w+ )?(?:steps|poses|curves)|times (?:as fast|as long|faster))\b"
+    r"(?:ns|µs|CPU s|CPU seconds|(?:(?:million|billion) )?\w+ (?:per|in a) second|times (?:as fast|as long|faster))\b"
 )
 # Beginnings of the names of pages that are written from their own files of results.
 GENERATED = ("comparison", "verification")
