@@ -131,7 +131,12 @@ def draw_graph(ax, tree):
             | ({} if joint else {"linestyle": "--"}),
         )
         middle = np.mean(ends, axis=0)
-        ax.annotate(joint or "floats", middle, (6, 0), textcoords="offset points", fontsize=9, va="center")
+        # Beside the next branch of a carrier there is room on the left only.
+        branches = len(tree.children(carrier)) > 1 and ends[0][0] == ends[1][0]
+        offset, align = (-6, "right") if branches else (6, "left")
+        ax.annotate(
+            joint or "floats", middle, (offset, 0), textcoords="offset points", fontsize=9, va="center", ha=align
+        )
     for k, (name, d) in enumerate(depth.items()):
         colour = style.GROUND_COLOUR if name == "ground" else style.colour_of(k - 1)
         ax.plot(
@@ -174,19 +179,22 @@ def tips(mech):
 
 def show(found, file):
     """Draw for each system the mechanism, its graph and the pattern of R."""
-    figure = plt.figure(figsize=(10, 10.5), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.12, w_pad=0.08)
+    figure = plt.figure(figsize=(7, 9), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.1, w_pad=0.03)
     heights = [len(pattern) for *_, pattern in found.values()]
-    grid = figure.add_gridspec(2, 3, width_ratios=(1.35, 0.65, 1.3), height_ratios=heights)
+    grid = figure.add_gridspec(2, 3, width_ratios=(1.2, 0.6, 1.45), height_ratios=heights)
     for row, (name, (mech, q, labels, pattern)) in enumerate(found.items()):
         ax = figure.add_subplot(grid[row, 0], projection="3d")
         mbs.viz.draw(mech, q, ax=ax, labels=True, view=(22, -65), points=tips(mech), size=1.3)
-        ax.set_box_aspect(np.ptp([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()], axis=1), zoom=1.2)
+        ax.set_box_aspect(np.ptp([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()], axis=1), zoom=1.15)
         ax.set_axis_off()
-        ax.set_title(name, fontsize=11)
-        draw_graph(figure.add_subplot(grid[row, 1]), mbs.topology.spanning_tree(mech))
-        draw_pattern(figure.add_subplot(grid[row, 2]), labels, pattern)
-    figure.savefig(file, dpi=100)
+        ax.set_title(f"{name} system", fontsize=10)
+        graph, matrix = (figure.add_subplot(grid[row, column]) for column in (1, 2))
+        draw_graph(graph, mbs.topology.spanning_tree(mech))
+        graph.set_title("graph", fontsize=10)
+        draw_pattern(matrix, labels, pattern)
+        matrix.set_title("blocks of R, empty where zero", fontsize=10)
+    figure.savefig(file, dpi=150)
     plt.close(figure)
 
 

@@ -2,7 +2,8 @@
 
 Letters are strokes in one line, some of them drawn twice; the timing of the pen is free. Closed letters are drawn in a
 whole turn of a crank, open ones in a part of it. All pins stay within a box. The run prints for each letter the front of
-links against error; the picture has the letters with their linkages. A page for the browser shows the first one moving.
+links against error; the picture has the word, and each letter with its linkage. A page for the browser shows
+the first one moving.
 """
 
 import argparse
@@ -33,25 +34,60 @@ LETTERS = {
 }
 # Letters that are closed curves.
 CLOSED = "A"
+# Space between the letters of the word in the picture; letters are 2 high.
+LETTER_SPACE = 0.55
 # Lower and upper corner of the box in which all pins must stay.
 ROOM = (-2.5, -2.5), (3.7, 4.5)
 
 
 def show(found, file):
-    """Draw the letters with their linkages, when a third of the letter is written."""
-    figure, axes = plt.subplots(1, len(found), figsize=(2.6 * len(found), 3.4), layout="constrained")
-    for ax, (name, front) in zip(np.atleast_1d(axes), found.items(), strict=True):
+    """Draw the word, and below it each letter with its linkage, when a third of the letter is written."""
+    columns = min(4, len(found))
+    rows = -(-len(found) // columns)
+    figure = plt.figure(figsize=(7, 1.8 + 1.95 * rows), layout="constrained")
+    word, linkages = figure.subfigures(2, 1, height_ratios=(1.8, 1.95 * rows))
+    write(word.subplots(), found)
+    axes = np.atleast_1d(linkages.subplots(rows, columns)).ravel()
+    for ax in axes[len(found) :]:
+        ax.set_visible(False)
+    for ax, (name, front) in zip(axes, found.items(), strict=False):
         best = front.best
-        wanted = np.vstack([best.targets, best.targets[:1]]) if name in CLOSED else best.targets
-        ax.plot(*wanted.T, color=style.PALETTE[1], linewidth=7, alpha=0.25, solid_capstyle="round")
+        ax.plot(*wanted(name, best).T, color=style.PALETTE[1], linewidth=5, alpha=0.25, solid_capstyle="round")
         motion = mbs.kinematics(best.mechanism, np.array([0.0, 0.17, 0.33]), best.guess)
-        mbs.viz.draw(best.mechanism, motion.q[-1], ax=ax, points=[best.point], size=0.35)
-        ax.plot(*best.points.T, color=style.ACCENT, linewidth=1.6, zorder=5)
-        ax.set_title(f"{best.links} links, {best.error:.4f}", fontsize=10)
-        style.tidy(ax, equal=True)
-        ax.set(xlim=(ROOM[0][0] - 0.2, ROOM[1][0] + 0.2), ylim=(ROOM[0][1] - 0.2, ROOM[1][1] + 0.2))
-    figure.savefig(file, dpi=100)
+        mbs.viz.draw(best.mechanism, motion.q[-1], ax=ax, points=[best.point], size=0.5)
+        ax.plot(*best.points.T, color=style.ACCENT, linewidth=1.4, zorder=5)
+        ax.set_title(f"{name}: {best.links} links\nerror {best.error:.4f}", fontsize=9)
+        ax.set_axis_off()
+    # All linkages have one scale.
+    ends = [(ax, np.array([ax.get_xlim(), ax.get_ylim()])) for ax in axes[: len(found)]]
+    width, height = np.max([np.ptp(limits, axis=1) for _, limits in ends], axis=0) / 2
+    for ax, limits in ends:
+        (x, y) = limits.mean(axis=1)
+        ax.set(xlim=(x - width, x + width), ylim=(y - height, y + height))
+    figure.savefig(file, dpi=150)
     plt.close(figure)
+
+
+def wanted(name, best):
+    """Return the points of a letter, with the first one again at the end of a closed letter."""
+    return np.vstack([best.targets, best.targets[:1]]) if name in CLOSED else best.targets
+
+
+def write(ax, found):
+    """Draw the wanted letters and those that the linkages draw side by side."""
+    right = 0.0
+    for n, (name, front) in enumerate(found.items()):
+        best = front.best
+        ends = np.vstack([best.targets, best.points])
+        place = np.array([right - ends[:, 0].min(), 0.0])
+        right += np.ptp(ends[:, 0]) + LETTER_SPACE
+        labels = ("wanted", "drawn") if n == 0 else (None, None)
+        line = wanted(name, best) + place
+        ax.plot(*line.T, color=style.PALETTE[1], linewidth=9, alpha=0.25, solid_capstyle="round", label=labels[0])
+        ax.plot(*(best.points + place).T, color=style.ACCENT, linewidth=2, label=labels[1])
+    ax.legend(frameon=False, fontsize=9, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    ax.set_aspect("equal")
+    ax.set_axis_off()
 
 
 def main():

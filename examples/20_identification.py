@@ -124,33 +124,54 @@ def identify_bench(until, rng):
 
 
 def show(pendulum, four_bar, file):
-    """Draw recordings, fits and estimates."""
+    """Draw recordings, fits and estimates: the pendulum in the upper row, the bench in the lower one."""
     record, found, guessed = pendulum
-    figure, axes = plt.subplots(2, 2, figsize=(10, 6.5), layout="constrained", width_ratios=(3, 1.3))
-    for k, name in enumerate(record.signals):
-        colour = style.PALETTE[k]
-        axes[0, 0].plot(record.times, record.signals[name], ".", markersize=2.5, color=colour)
-        axes[0, 0].plot(record.times, found.signals[0][name], color=colour, linewidth=1, label=name.split(".")[0])
-        axes[0, 0].plot(record.times, guessed.position(name), ":", color=colour, linewidth=1)
-    axes[0, 0].set(xlabel="time (s)", ylabel="angle (rad): measured · found — guessed ⋯")
-    axes[0, 0].legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     bench_record, _, known = four_bar
-    axes[1, 0].plot(bench_record.times, bench_record.signals["current"], ".", markersize=2.5, color=style.PALETTE[2])
-    axes[1, 0].plot(bench_record.times, known.signals[0]["current"], color=style.PALETTE[3], linewidth=1)
-    axes[1, 0].set(xlabel="time (s)", ylabel="current (A): measured · found —")
-    for ax, one, true in ((axes[0, 1], found, PENDULUM), (axes[1, 1], known, BENCH)):
+    figure, axes = plt.subplots(2, 2, figsize=(7, 6.2), layout="constrained", width_ratios=(1.7, 1))
+    figure.get_layout_engine().set(h_pad=0.1)
+    (angles, pendulum_intervals), (current, bench_intervals) = axes
+    for k, name in enumerate(record.signals):
+        colour, body = style.PALETTE[k], name.split(".")[0]
+        few = slice(None, None, 6)
+        angles.plot(
+            record.times[few], record.signals[name][few], ".", markersize=5, color=colour, label=f"{body}, measured"
+        )
+        angles.plot(record.times, found.signals[0][name], color=colour, linewidth=1.2, label="with the values found")
+        angles.plot(
+            record.times, guessed.position(name), ":", color=colour, linewidth=1.4, label="with the first guess"
+        )
+    angles.set(xlabel="time (s)", ylabel="angle (rad)")
+    angles.set_title("double pendulum (every sixth sample is shown)", fontsize=10)
+    angles.legend(frameon=False, fontsize=8, loc="lower left")
+    ampere = bench_record.signals["current"], known.signals[0]["current"]
+    current.plot(bench_record.times, ampere[0], ".", markersize=4, color=style.PALETTE[2], label="measured")
+    current.plot(bench_record.times, ampere[1], color=style.PALETTE[3], linewidth=1.2, label="with the values found")
+    current.set(xlabel="time (s)", ylabel="motor current (A)")
+    current.set_title("four-bar with a motor", fontsize=10)
+    current.legend(frameon=False, fontsize=8, loc="upper right")
+    for ax, one, true in ((pendulum_intervals, found, PENDULUM), (bench_intervals, known, BENCH)):
         names = [name for name in one.names if one.deviations[name] > 0]
         for k, name in enumerate(names):
             low, high = (100 * (x / true[name] - 1) for x in one.intervals[name])
-            ax.plot([low, high], [k, k], color=style.PALETTE[0], linewidth=3, solid_capstyle="butt")
-            ax.plot(100 * (one.estimates[name] / true[name] - 1), k, "o", color=style.PALETTE[1], markersize=5)
-        ax.axvline(0, color="0.5", linewidth=0.8)
-        ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(-0.6, len(names) - 0.4)
-        ax.set_xlabel("95 % interval (% off the truth)")
-    for ax in axes.ravel():
+            interval = ax.plot([low, high], [k, k], color=style.PALETTE[0], linewidth=3, solid_capstyle="butt")
+            estimate = ax.plot(
+                100 * (one.estimates[name] / true[name] - 1), k, "o", color=style.PALETTE[1], markersize=5
+            )
+            label = ax.annotate(
+                name, (0.5, k), (0, 7), ("axes fraction", "data"), "offset points", ha="center", fontsize=9
+            )
+            label.set_bbox({"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.5})
+        ax.axvline(0, color=style.INK, linewidth=0.8, zorder=1)
+        ax.set(yticks=[], ylim=(-0.5, len(names) - 0.4), xlabel="difference from\nthe true value (%)")
+        ax.locator_params(axis="x", nbins=5)
+        ax.margins(x=0.1)
+    pendulum_intervals.legend(
+        [*estimate, *interval], ["estimate", "95 % interval"], frameon=False, fontsize=8,
+        ncols=2, columnspacing=1, handlelength=1.2, loc="lower center", bbox_to_anchor=(0.5, 1.0),
+    )  # fmt: skip
+    for ax in axes.flat:
         style.tidy(ax, equal=False)
-    figure.savefig(file, dpi=100)
+    figure.savefig(file, dpi=150)
     plt.close(figure)
 
 
