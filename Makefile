@@ -12,7 +12,7 @@ QUICK := tests/system/test_topology.py tests/system/test_messages.py tests/plana
 	tests/haug/test_3_1_concepts.py tests/haug/test_3_6_analysis.py tests/project/test_interface.py tests/project/test_settings.py
 
 .PHONY: help demo quick test test-all test-variants test-slow test-kernels test-newest consistent verify campaign bench \
-	comparison numbers docs site-check wheel lint format clean
+	comparison numbers docs figures site-check wheel lint format clean
 
 help: ## the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | expand -t 16
@@ -69,6 +69,9 @@ numbers: .venv/installed ## the numbers of README, pages and paper, from the fil
 
 docs: .venv/installed ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+figures: .venv/installed ## the drawings of the site, in build/figures
+	$(BIN)/python docs/site/figures.py
 
 site-check: .venv/installed ## the site in Chromium, if it is installed
 	JAXMBS_SITE_CHECK=on $(BIN)/pytest tests/project/test_site_in_browser.py
