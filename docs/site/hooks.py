@@ -21,6 +21,7 @@ from jaxmbs.io.models.json_format import elements as types
 sys.path.insert(0, str(Path(__file__).parent))
 import catalogue
 import dragged
+import figures
 import interface
 import lessons
 import number_markers
@@ -58,6 +59,8 @@ def on_files(files, config):
         add(f"elements/{space}.md", content=f"# {title}\n" + "\n".join(links) + "\n")
     for path, text in gallery().items():
         add(path, content=text)
+    for name in figures.FIGURES:
+        add(f"images/{name}.svg", content=figures.svg(name))
     for linkage in (dragged.four_bar, dragged.slider_crank):
         add(f"interactive/{linkage.__name__}.js", content=dragged.javascript(linkage))
     for name, title in MODULES.items():
