@@ -169,6 +169,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     "gradients.md": (FOUR_BAR + "build = four_bar", ""),
     "identification.md": (BENCH, ""),
     "index.md": ("", "assert not motion.status.any() and not run.status.any()"),
+    "jax_rules.md": ("", "assert slopes['crank'] != 0 and not motion.status.any()"),
     "joint_coordinates.md": (FOUR_BAR + HULL + THETA, ""),
     "joint_forces.md": (
         "",
@@ -176,6 +177,10 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     ),
     "kane.md": (FOUR_BAR + BOOM, ""),
     "programs.md": (FOUR_BAR + PROGRAM, 'assert "export function turn(" in text'),
+    "limitations.md": (
+        "",
+        "assert not fall.status.any() and jnp.abs(fall.position('ball.y')[-1] - 0.1) < 0.1, fall.position('ball.y')",
+    ),
     "results.md": (
         "",
         "assert not run.status.any() and again.layout == run.layout and failed\n"
