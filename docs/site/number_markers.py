@@ -11,6 +11,7 @@ Expressions are Python with the functions of `Values`.
 import json
 import math
 import re
+import statistics
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +25,10 @@ MARKER = re.compile(r"(?P<text>[^\s|()\[\]]+)<!-- (?P<expression>[a-z_]+\(.*?\))
 BLOCK = re.compile(
     r"<!-- (?P<kind>text|table): (?P<expression>.*?) -->(?P<line>\n?)(?P<text>.*?)<!-- end -->", re.DOTALL
 )
+# A sum of squares below this is zero, apart from rounding.
+ROUNDING = 1e-20
+# Smaller errors are written with a power of ten.
+SMALLEST_DECIMAL = 1e-3
 # Digits of exponents.
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Place of a number in a file of results: table, name of the row, and field, which may be left out.
@@ -42,6 +47,7 @@ class Values:
         read = lambda path: json.loads((root / path).read_text("utf-8"))
         self.bench, self.peers = read("benchmarks/results.json"), read("benchmarks/comparison.json")
         self.verification = read("verification/results.json")
+        self.published = read("benchmarks/published.json")
         self.gpu_page = (root / "benchmarks/gpu.md").read_text("utf-8")
         self.scale = scale
 
@@ -164,7 +170,10 @@ class Values:
             name, _, code = row["name"].rpartition(", ")
             if code == "jaxmbs":
                 text = [self.value("acceleration", row["name"], field) for field in ("ns", "compile s")]
-                beside, operations = self.ns("acceleration", f"{name}, textbook JAX"), round(self.scale * row["operations"])
+                beside, operations = (
+                    self.ns("acceleration", f"{name}, textbook JAX"),
+                    round(self.scale * row["operations"]),
+                )
                 lines.append(f"| {name} | {operations:,} | {' | '.join(text)} | {beside} |")
         return "\n".join(lines)
 
@@ -184,6 +193,51 @@ class Values:
             name = f"{'plane' if found[1] == 'planar' else 'space'}, {found[2]} links"
             lines.append(f"| {name} | {each} | {link} | {times('Pinocchio (C++)')} × | {times('MuJoCo')} × | {first} |")
         return "\n".join(lines)
+
+    def published_paths(self) -> str:
+        """Return the table of Σ d² of linkages for published paths."""
+        paths = self.published["paths"]
+        names = list(next(iter(paths.values())))
+        lines = [f"| | {' | '.join(names)} |", "|---|" + "--:|" * len(names)]
+        lines += [
+            f"| {linkage} | {' | '.join(self.published_path(linkage, name) for name in names)} |" for linkage in paths
+        ]
+        return "\n".join(lines)
+
+    def published_path(self, linkage: str, name: str, digits: int = 3) -> str:
+        """Return Σ d² of a linkage for a published path; 0 if only rounding errors are left."""
+        error = self.scale * self.published["paths"][linkage][name]["error"]
+        if error < ROUNDING:
+            return "0"
+        return power_of_ten(error, digits) if error < SMALLEST_DECIMAL else f"{error:.{digits}g}"
+
+    def letters(self) -> str:
+        """Return the table of the letters of LINK-ABC: LInK's error, and the least of each number of links."""
+        error = lambda x: "" if x is None else f"{self.scale * x:.4f}"
+        lines = ["| letter | LInK | four-bar | six-bar | eight-bar |", "|---|--:|--:|--:|--:|"]
+        for name, found in self.published["letters"].items():
+            cells = [found["LInK"], *(found["errors"].get(links) for links in ("3", "5", "7"))]
+            lines.append(f"| {name} | {' | '.join(map(error, cells))} |")
+        means = [self.letter_mean("LInK"), "", "", self.letter_mean("error")]
+        return "\n".join([*lines, f"| mean | {' | '.join(means)} |"])
+
+    def letter_mean(self, field: str, first: str = "A", last: str = "Z") -> str:
+        """Return the mean of a field over the letters of LINK-ABC from the first to the last."""
+        found = [x[field] for name, x in self.published["letters"].items() if first <= name <= last]
+        return f"{self.scale * sum(found) / len(found):.4f}"
+
+    def letter(self, name: str, field: str = "error") -> str:
+        """Return a field of a letter of LINK-ABC."""
+        return f"{self.scale * self.published['letters'][name][field]:.4f}"
+
+    def letter_seconds(self) -> str:
+        """Return the median of the seconds of a call for a letter."""
+        return rounded(self.scale * statistics.median(x["seconds"] for x in self.published["letters"].values()), 2)
+
+    def letters_better(self) -> str:
+        """Return the number of letters with an error below that of LInK."""
+        found = self.published["letters"].values()
+        return f"{sum(x['error'] < x['LInK'] for x in found)} of {len(found)}"
 
     def _gpu(self, case: str, dtype: str, samples: str, code: str) -> float:
         """Return the steps per second of a case, from the table of the page on GPUs."""

@@ -51,6 +51,8 @@ q = mbs.assemble(mech, guess).q
 """
 # Code that defines the joint coordinates θ.
 THETA = "\ntheta = mbs.JointCoordinates().of(mech).coordinates(q)\n"
+# Code before the blocks of the page on the velocity transformation: the rates θ̇.
+THETA_DOT = "theta_dot = mbs.JointCoordinates().of(mech).velocities(q, v)"
 # Code that defines a boom in space, with its state.
 BOOM = """
 from jaxmbs import spatial
@@ -112,7 +114,6 @@ import numpy as np
 angles = np.linspace(0, 2 * np.pi, 9)[:-1]
 targets = points = np.stack([2 + 0.5 * np.cos(angles), 1 + 0.3 * np.sin(angles)], axis=1)
 times = np.linspace(0, 1, 5)
-a, b, c, d = 0.0, 1.0, 0.0, 1.2
 design = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5, "point": jnp.array([0.1, 0.4])}
 lower, upper = (jax.tree.map(lambda x: x * factor, design) for factor in (0.9, 1.1))
 guess = {"foot": (1, 0, 0.9), "rocker": (3.5, 0, 1.8)}
@@ -171,6 +172,9 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     "index.md": ("", "assert not motion.status.any() and not run.status.any()"),
     "jax_rules.md": ("", "assert slopes['crank'] != 0 and not motion.status.any()"),
     "joint_coordinates.md": (FOUR_BAR + HULL + THETA, ""),
+    "joint_coordinates/loops.md": (FOUR_BAR + HULL, "assert not run.status.any()"),
+    "joint_coordinates/natural.md": (FOUR_BAR + HULL + THETA, ""),
+    "joint_coordinates/velocity_transformation.md": (FOUR_BAR + HULL + THETA + THETA_DOT, ""),
     "joint_forces.md": (
         "",
         PISTON + "assert not mbs.simulate(engine(forces), jnp.array([0, 2e-3]), at, step=1e-3).status.any()",
@@ -190,6 +194,12 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     "speed.md": (FOUR_BAR, ""),
     "sweeps.md": (FOUR_BAR, 'assert found.statuses() == {"CONVERGED": 50}'),
     "synthesis.md": (SYNTHESIS, "assert found.best.error >= 0"),
+    "synthesis/balancing.md": (SYNTHESIS, "assert abs(found.best.design['x'] - 3) < 1e-3"),
+    "synthesis/curves.md": (SYNTHESIS, "assert found.front[0].error >= best.error"),
+    "synthesis/functions_and_poses.md": (SYNTHESIS, "assert exact.best.checks['precision_error'] < 1e-9"),
+    "synthesis/own_mechanism.md": (SYNTHESIS, "assert found.best.error >= 0"),
+    "synthesis/paths.md": (SYNTHESIS, "assert cognate.design['crank'] > 0"),
+    "synthesis/searches_and_files.md": (SYNTHESIS, ""),
 }
 # Pages with code that other tests run.
 ELSEWHERE = {"learning.md", "troubleshooting.md", "from_your_tool.md"}
@@ -202,6 +212,7 @@ SEARCHES = {
     "path": {"starts": 64},
     "curve": {"starts": 32, "links": 4},
     "function": {"starts": 64},
+    "motion": {"starts": 64},
     "fit": {"starts": 2},
     "balance": {"starts": 2, "steps": (4, 2), "samples": 12},
 }

@@ -17,7 +17,7 @@ from page_code import BEFORE_AND_AFTER, ELSEWHERE, ONLY_COMPILED, SEARCHES, SMAL
 ROOT = Path(__file__).parents[2]
 PAGES = {path.relative_to(ROOT / "docs").as_posix(): path for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES |= {name: ROOT / name for name in ("README.md", "CONTRIBUTING.md")}
-SLOW = {"synthesis.md", "identification.md"}
+SLOW = {"identification.md"} | {page for page in PAGES if page.startswith("synthesis/")}
 
 
 def blocks(page: str, language: str) -> list[str]:
