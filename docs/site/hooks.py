@@ -78,7 +78,7 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     """Insert numbers, and replace links out of `docs`: to pages of examples, to notebooks, to a copied picture."""
     markdown = number_markers.without_markers(number_markers.insert(markdown, number_markers.Values()))
-    markdown = re.sub(r"\(\.\./examples/([0-9]\w*)\.py\)", r"(gallery/\1.md)", markdown)
+    markdown = re.sub(r"\(\.\./((?:\.\./)*)examples/([0-9]\w*)\.py\)", r"(\1gallery/\2.md)", markdown)
     place = rf"[\1]({lessons.repository()}/blob/main/notebooks/\2)" if lessons.repository() else r"\1"
     markdown = re.sub(r"\[([^\]]*)\]\(\.\./notebooks/([^)]*)\)", place, markdown)
     return markdown.replace("(../benchmarks/results.png)", "(images/results.png)")
