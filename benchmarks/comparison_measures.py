@@ -12,11 +12,11 @@ DOUBLED = tuple(50 * 2**k for k in range(8))
 LINKS = 8
 # Reason given on the page why JaxSim has no four-bar.
 WELDS = (
-    "not measured: it closes loops by welds of frames within its contact model, for which this comparison has no model of "
-    "the four-bar"
+    "not measured: it closes loops by welds of frames in its contact model, and there is no such model of the four-bar "
+    "here"
 )
 # Reason given on the page why tools for robots have no kinematics of a loop.
-PLANS = "no kinematic analysis of closed loops, for which one would write Newton's method oneself"
+PLANS = "no kinematic analysis of closed loops; the user would have to write Newton's method"
 # Step in lengths (m) of the central differences for tools without derivatives.
 SLOPE_STEP = 1e-5
 

@@ -21,56 +21,60 @@ LEVELS = (1e-3, 1e-5, 1e-7)
 ABOUT = """\
 # Beside other tools
 
-Tasks of mechanisms, by every tool that can do them. `make comparison` measures all of them and writes this page. Each
-answer is compared with a closed form, or with a motion that SciPy integrates from Lagrange's equation in one coordinate;
-only the chain is compared with Pinocchio. Problems with published numbers are in
-[Verification](verification.md), GPUs in [On GPUs](gpus.md)."""
+This page compares jaxmbs with other tools, task by task. `make comparison` measures every tool that can do a task, and
+writes this page. The reference of each task is a closed form, or a motion that SciPy integrates from Lagrange's
+equation in one coordinate; that of the chain is Pinocchio. Problems with published numbers are on the page [Known
+problems](verification.md), times on GPUs on the page [On GPUs](gpus.md)."""
 
 # Text of the section on the kinematics of a turn.
 TURN = """\
 ## Following a closed loop
 
-The crank of a four-bar turns once, in 360 poses. The error is that of the pin between coupler and rocker, against the
-closed form. Microseconds are for one pose; a batch has {batch:,} four-bars of different lengths."""
+The crank of a four-bar turns once, in 360 poses. The error is the largest distance of the pin between coupler and
+rocker from its closed form. Times are for one pose; a batch has {batch:,} four-bars of different lengths."""
 
 # Text of the section on the fall of a four-bar.
 FALL = """\
 ## A motion at equal error
 
-The four-bar falls from rest for 1 s. Every tool takes steps that are halved again and again; the error is that of the
-crank's angle. The table has the milliseconds of one motion with the longest steps whose error is below the bound. jaxmbs
-closes the loop to rounding at every output and checks every sample; the constraint of MuJoCo is a stiff spring, here with
-the most accurate stiffness; Pinocchio solves the constraint for accelerations and leaves drift to its user."""
+The four-bar falls from rest for 1 s. Every tool repeats the motion with steps of half the length. The error is that of
+the final angle of the crank. The table has the milliseconds of one motion with the longest steps whose error is below
+the bound.
+
+jaxmbs closes the loop to rounding at every output, and checks every sample. The constraint of MuJoCo is a stiff spring,
+here with the most accurate stiffness. Pinocchio solves the constraint for accelerations, and does not correct the drift
+of positions."""
 
 # Text of the section on the fall of a chain.
 CHAIN = """\
 ## An open chain
 
-Eight rods in a plane, 100 steps of 1 ms of the classical Runge–Kutta method: nanoseconds for each step of each system, and
-the largest difference of a joint angle from Pinocchio."""
+Eight rods in a plane move for 100 steps of 1 ms of the classical Runge–Kutta method. The table has nanoseconds for each
+step of each system, and the largest difference of a joint angle from Pinocchio."""
 
 # Text of the section on derivatives.
 SLOPES = """\
 ## A gradient by lengths
 
-Derivatives of the crank's angle after the fall by the four lengths, 400 steps. The error is relative to the largest
-derivative. Tools without derivatives by dimensions run twice for each length, for central differences."""
+The final angle of the crank after a fall of 400 steps is differentiated by the four lengths. The error is relative to
+the largest derivative. Tools without derivatives by dimensions compute two motions for each length, for central
+differences."""
 
 # Text of the section on the time of a first result.
 FIRST = """\
 ## The first result
 
-Processor seconds until a fresh process has simulated its first fall and ended, with imports. Here programs that are
-compiled for a mechanism cost time, which they save later."""
+Processor seconds of a new process that imports the tool, simulates one fall and ends. jaxmbs compiles a program for the
+mechanism in this time. The second column is with compiled programs on disk, as after `mbs.enable_cache()`."""
 
 # Text of the section on path synthesis.
 PATH = """\
 ## Synthesis
 
-Eighteen timed points of a coupler's path (Kunjur and Krishnamurty, 1997), lengths and places within ±2. pylinkage searches
-by a swarm of particles, as documented and over its batched solver; jaxmbs by least squares from many starts. The error is
-the sum of squared distances; that of jaxmbs is the worst of ten seeds. pylinkage's syntheses by Burmester and Freudenstein
-are for a few exact points and take no part."""
+A four-bar has to draw eighteen points at given crank angles (Kunjur and Krishnamurty, 1997), with lengths and positions
+within ±2. pylinkage uses a particle swarm, once as in its documentation and once with its batched solver. jaxmbs uses
+least squares from many starts. The error is the sum of squared distances; that of jaxmbs is the largest of ten seeds.
+pylinkage's syntheses by Burmester and Freudenstein are for a few exact points, and are not compared."""
 
 # Section on abilities that are not measured, from the documentation of the tools: tables with a column for each tool.
 ABILITIES = Path(__file__).with_name("abilities.md").read_text().rstrip()
@@ -153,8 +157,8 @@ def text_of(results: dict) -> str:
     where = results["setting"]
     versions = ", ".join(f"{name} {found['version']}" for name, found in results["tools"].items())
     measured = (
-        f"Measured on {where['date']}: {where['processor']}, one core of {where['cores']}, {where['system']}; "
-        f"Python {where['python']}, jax {where['jax']}; {versions}. Double precision; medians."
+        f"Measured on {where['date']} on one of {where['cores']} cores of {where['processor']}, {where['system']}; "
+        f"Python {where['python']}, jax {where['jax']}; {versions}. The precision is double, and times are medians."
     )
     turn = {"error": "error (m)", "µs": "µs", "µs in a batch": "µs in a batch", "µs with gradient": "µs with gradient"}
     chain = {"ns alone": "ns alone", "ns": "ns in a batch", "error": "difference (rad)", "compile s": "compile s"}
@@ -190,11 +194,11 @@ def better(results: dict) -> str:
 
 - **Contact, walking, grasping**: MuJoCo, or MJX for many at once.
 - **Flexible bodies, large displacements of beams and cables**: Exudyn.
-- **One evaluation at a time in a controller, in C++**: Pinocchio; derivatives by states and torques come in closed form.
-- **A first result soon**: {quick} has it after {soon} s, jaxmbs after {ours} s.
-- **Positions of a planar linkage of dyads, one at a time**: pylinkage; its closed forms need no solver.
+- **One evaluation at a time in a controller, in C++**: Pinocchio, with derivatives by states and torques in closed form.
+- **A short time to the first result**: {quick} needs {soon} s, jaxmbs {ours} s.
+- **Positions of a planar linkage of dyads, one at a time**: pylinkage, whose closed forms need no solver.
 - **Open chains of robots in a JAX program, with contact**: JaxSim.
-- **Closed loops with contact, thousands at once on a GPU**: Newton with Kamino.
+- **Closed loops with contact, in large batches on a GPU**: Newton with Kamino.
 - **Overconstrained spatial loops through given poses**: rational-linkages."""
 
 

@@ -39,7 +39,11 @@ class MuJoCo:
         model = chains.mujoco_model(2, LINKS)
         run = peers.mujoco_final_positions([model] * CHECKED, chains.STEPS, chains.angles_of(LINKS, BATCH)[:CHECKED])
         ns = timing.NS * cpu_seconds(run) / CHECKED / chains.STEPS
-        return {"ns alone": ns, "error": float(np.abs(run() - WANTED["chain"]).max()), "how": "one after another"}
+        return {
+            "ns alone": ns,
+            "error": float(np.abs(run() - WANTED["chain"]).max()),
+            "how": "one system after another",
+        }
 
     def slopes(self):
         """Measure the derivatives of the crank's final angle by the lengths, by differences."""
@@ -189,7 +193,7 @@ class Pinocchio:
         import chains
 
         ns = chains.pinocchio_chain_row(2, LINKS, BATCH)["ns"]
-        return {"ns": ns, "error": 0.0, "how": "C++; the others' reference"}
+        return {"ns": ns, "error": 0.0, "how": "C++; reference of the others"}
 
     def slopes(self):
         """Measure the derivatives of the crank's final angle by the lengths, by differences."""

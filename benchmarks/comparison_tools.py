@@ -146,7 +146,7 @@ class Exudyn:
     """Exudyn in the comparison of tools: bodies with constraints, generalized-α."""
 
     name, package = "Exudyn", "exudyn"
-    cannot: ClassVar = {"chain": "not measured: its kinematic trees are stepped by the same solver as the four-bar"}
+    cannot: ClassVar = {"chain": "not measured: it integrates trees with the same solver as the four-bar"}
 
     def __init__(self):
         import exudyn  # noqa: F401
@@ -221,7 +221,7 @@ class Exudyn:
             return system.GetSensorStoredData(sensor)[-len(TURN) + 1 :, 1:3]
 
         found = np.concatenate([[(z := problem.tips(NOMINAL, 0.0)[1]).real, z.imag], run().ravel()]).reshape(-1, 2)
-        how = "static solver, the angle prescribed by a function in Python"
+        how = "static solver, with the angle prescribed by a Python function"
         return {"error": turn_error(found), "µs": 1e6 * cpu_seconds(run) / len(TURN), "how": how}
 
     @classmethod

@@ -61,7 +61,7 @@ class RoughGuesses(Oracle):
     """From any guess, status 0 means a small gap and a derivative that agrees with differences."""
 
     name = "rough guesses"
-    about = "gaps of assembled configurations, and derivatives against differences"
+    about = "gaps of assembled configurations, and derivatives against finite differences"
     seconds = 45.0
 
     def question(self, seed):

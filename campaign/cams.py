@@ -57,7 +57,7 @@ class FlatFollower(Cam):
     """A cam with a flat follower, whose lift is R + e sin θ."""
 
     name = "cam with a flat follower"
-    about = "lift R + e sin θ"
+    about = "closed form: lift R + e sin θ"
 
     def mechanism(self, b):
         """Return the mechanism of a design, driven by the angle of the cam."""
@@ -74,7 +74,7 @@ class RollerFollower(Cam):
     """A cam with a roller, whose lift is e sin θ + √((R + r)² − (e cos θ − x)²)."""
 
     name = "cam with a roller"
-    about = "lift e sin θ + √((R + r)² − (e cos θ − x)²)"
+    about = "closed form: lift e sin θ + √((R + r)² − (e cos θ − x)²)"
 
     def mechanism(self, b):
         """Return the mechanism of a design, driven by the angle of the cam."""

@@ -47,7 +47,7 @@ class Commands(Oracle):
     """Mutilated command lines end with an exit code and one line of complaint, never with a traceback or a hang."""
 
     name = "mutilated commands"
-    about = "exit code 0, 1 or 2, with one line of complaint where it is not 0: no traceback, no hang"
+    about = "exit code 0, 1 or 2, with a message of one line unless it is 0; no traceback, no endless run"
     seconds = 25.0
 
     def question(self, seed):

@@ -34,7 +34,7 @@ class RoundTrip(Oracle):
     """A random model, written and read as JSON, is the same to the bit."""
 
     name = "files there and back"
-    about = "a random model, written and read as JSON, is the same to the bit"
+    about = "a random model that is written and read as JSON has the same bits"
     seconds = 10.0
 
     def question(self, seed):
@@ -171,7 +171,7 @@ def sources() -> dict[str, tuple[str, ...]]:
 class Mutilated(Oracle):
     """Mutilated files of one format: each is read, or refused by a `ModelError` in one line."""
 
-    about = "a damaged file is read, or refused by a ModelError in one line: no other error, no hang, no crash"
+    about = "a damaged file is read, or raises a ModelError of one line; no other error, no endless run, no crash"
     seconds = 10.0
     share = 3.0  # most finds came from here
     suffix: ClassVar[str]

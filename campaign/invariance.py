@@ -46,7 +46,7 @@ class Moved(Repetition):
     """The motion of a batch whose ground points are elsewhere and whose ground directions are turned."""
 
     name = "moved and turned"
-    about = "all points of the ground elsewhere, all its directions turned"
+    about = "the same motion with all points and directions of the ground moved and turned"
 
     def question(self, seed):
         """Return mechanisms, their reference motion, and a random displacement of everything."""
@@ -138,7 +138,9 @@ class Units(Repetition):
     """Masses and times in other units, by powers of two: every number of the motion is the same, to the bit."""
 
     name = "units"
-    about = "masses and times in units larger by powers of two: the same bits; lengths: the same to rounding"
+    about = (
+        "the same bits in units of mass and time larger by powers of two, the same to rounding in other units of length"
+    )
 
     def question(self, seed):
         """Return mechanisms, their reference motion, and factors of the units of mass, time and length."""
@@ -183,7 +185,7 @@ class Permuted(Repetition):
     """The motion of a batch whose bodies and joints are declared in another order."""
 
     name = "bodies in another order"
-    about = "bodies and joints declared in another order"
+    about = "the same motion with bodies and joints declared in another order"
     seconds = 60.0
 
     def question(self, seed):
@@ -222,7 +224,7 @@ class Batches(Repetition):
     """A sample alone moves as among others, to the bit."""
 
     name = "batch of one"
-    about = "a sample alone is what it is among others, to the bit"
+    about = "a sample alone has the same bits as in a batch"
 
     def question(self, seed):
         """Return mechanisms, their reference motion, and the number of a sample."""
@@ -250,7 +252,7 @@ class Neighbours(Repetition):
     """Samples with NaN, infinities or open loops leave the motions of the others the same, to the bit."""
 
     name = "poisoned neighbours"
-    about = "samples with NaN, infinities, or loops that cannot be closed leave the others the same, to the bit"
+    about = "samples with NaN, infinities or loops that cannot be closed do not change a bit of the others"
 
     def question(self, seed):
         """Return mechanisms, their reference motion, and the defect of each sample, "" for none."""

@@ -31,7 +31,7 @@ class FourBar(ClosedForm):
     """A four-bar: coupler and rocker are sides of a triangle, two circles meet."""
 
     name = "four-bar"
-    about = "two circles meet"
+    about = "closed form: intersection of two circles"
 
     def designs(self, rng, count):
         """Return random lengths of the four bars."""
@@ -67,7 +67,7 @@ class SliderCrank(ClosedForm):
     """A slider-crank: the rod reaches from a circle to a line."""
 
     name = "slider-crank"
-    about = "a rod from a circle to a line"
+    about = "closed form: rod between a circle and a line"
 
     def designs(self, rng, count):
         """Return random lengths of crank and rod, and offsets of the line."""
@@ -112,7 +112,7 @@ class InvertedSliderCrank(ClosedForm):
     """An inverted slider-crank: the slot of the rocker is a tangent from the crank pin to a circle."""
 
     name = "inverted slider-crank"
-    about = "a tangent from a point to a circle"
+    about = "closed form: tangent from a point to a circle"
 
     def designs(self, rng, count):
         """Return random lengths of crank and ground, and offsets of the slot from the rocker's pivot."""
@@ -142,7 +142,7 @@ class SlottedWheel(ClosedForm):
     """A Geneva mechanism while the pin is in the slot: tan β = a sin θ / (d − a cos θ)."""
 
     name = "slotted wheel"
-    about = "an angle seen from a point"
+    about = "closed form: direction from a point to a pin on a circle"
 
     def designs(self, rng, count):
         """Return random distances of the shafts, and cranks for wheels with 2.5 to 12 slots."""
@@ -182,7 +182,7 @@ class SpatialFourBar(ClosedForm):
     """Revolute, spherical, spherical, revolute: a rod joins two circles in space."""
 
     name = "RSSR"
-    about = "a rod between two circles in space"
+    about = "closed form: rod between two circles in space"
     seconds = 45.0
     NUMBERS = ("crank", "rocker", "rod", "x", "y", "z", "tilt", "swing")
 

@@ -22,7 +22,9 @@ class Formulations(Oracle):
     """Motions in joint coordinates, in natural coordinates and by Kane agree with those in body poses."""
 
     name = "formulations"
-    about = "joint coordinates, natural coordinates and Kane's against body poses: states after 4,000 steps"
+    about = (
+        "states after 4,000 steps in joint coordinates, natural coordinates and Kane's equations against those of poses"
+    )
     seconds = 60.0
     compiles_once = False
 
@@ -58,7 +60,7 @@ class Energy(Oracle):
     """Motions under springs and weights alone keep the sum of kinetic and potential energy."""
 
     name = "energy"
-    about = "springs and weights alone keep the sum of kinetic and potential energy"
+    about = "mechanisms with only springs and gravity conserve energy"
     seconds = 40.0
     compiles_once = False
 
@@ -86,7 +88,7 @@ class Reversal(Oracle):
     """With all velocities reversed a motion without dissipation goes back to where it began."""
 
     name = "time reversal"
-    about = "with all velocities reversed the motion goes back to where it began"
+    about = "with reversed velocities the motion returns to its start"
     seconds = 40.0
     compiles_once = False
 
@@ -116,7 +118,7 @@ class Momentum(Oracle):
     """Floating bodies that only pull at each other keep linear and angular momentum."""
 
     name = "momentum"
-    about = "bodies that only pull at each other keep linear and angular momentum"
+    about = "bodies with only internal forces conserve linear and angular momentum"
     seconds = 40.0
     compiles_once = False
 

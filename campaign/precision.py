@@ -19,7 +19,7 @@ class Gradients(Oracle):
     """Derivatives along a random direction of all masses, stiffnesses and velocities at once."""
 
     name = "gradients"
-    about = "the derivative of the last state along a random direction, against differences of fourth order"
+    about = "the derivative of the last state along a random direction against finite differences of fourth order"
     seconds = 60.0
     compiles_once = False
     STEP = 1e-3
@@ -83,7 +83,7 @@ class SinglePrecision(Oracle):
     """Motions in float32 agree with those in float64 within the growth of rounding errors."""
 
     name = "single precision"
-    about = "float32 against float64, within what its rounding may have grown to"
+    about = "float32 against float64, within the growth of its rounding errors"
     seconds = 60.0
     compiles_once = False
 
@@ -113,7 +113,7 @@ class Eager(Oracle):
     """Terms of the equations of motion, compiled in a batch, agree with those computed call by call."""
 
     name = "jit against eager"
-    about = "masses, forces, constraints and their derivatives, compiled in a batch and call by call"
+    about = "masses, forces, constraints and their derivatives, compiled in a batch against uncompiled"
     seconds = 30.0
     compiles_once = False
     # Samples that are also computed call by call.

@@ -75,7 +75,7 @@ class HingedFourBar(Ring):
     """A planar four-bar as a ring of four parallel hinges, whose redundant rows are the same everywhere."""
 
     name = "four hinges in a plane"
-    about = "two circles meet; a third of the hinges' rows repeat others wherever it is"
+    about = "closed form: intersection of two circles; a third of the rows of the hinges are redundant everywhere"
     plane: ClassVar = FourBar()
 
     def designs(self, rng, count):
@@ -102,7 +102,7 @@ class Bennett(Ring):
     """Opposite links are equal, a / sin α = b / sin β: tan(θ₁/2) tan(θ₂/2) = sin((α + β)/2) / sin((α − β)/2), θ₃ = −θ₁."""
 
     name = "Bennett's linkage"
-    about = "rows that depend on each other on the motion only"
+    about = "closed form; the rows of the hinges are redundant only on the motion of the linkage"
     # Rounded numbers admit no motion: the rows with the largest pivots are kept, and the others are missed by the rounding
     # divided by these pivots.
     roundings: ClassVar[int] = 20_000

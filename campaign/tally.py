@@ -115,7 +115,7 @@ class Tally:
 
 
 # Head of the table of a campaign.
-HEAD = ("oracle", "rounds", "looked at", "comparisons", "largest deviation", "of its bound", "finds", "seconds")
+HEAD = ("oracle", "rounds", "computed", "comparisons", "largest deviation", "of its bound", "finds", "seconds")
 
 
 def rows(lines: dict[str, Line]) -> list[tuple[str, ...]]:
@@ -123,7 +123,9 @@ def rows(lines: dict[str, Line]) -> list[tuple[str, ...]]:
     found = []
     for name, line in sorted(lines.items()):
         counts = ", ".join(f"{number:,} {unit}" for unit, number in line.counts.items())
-        size = [f"{line.deviation:.1e}" if line.deviation else "0", f"{100 * line.share:.2g} %" if line.share else "0"]
+        percent = 100 * line.share
+        share = f"{percent:.2g} %" if percent < 99.5 else f"{percent:,.3g} %"
+        size = [f"{line.deviation:.1e}" if line.deviation else "0", share if percent else "0"]
         begin, end = (f"{line.rounds:,}", counts, f"{line.comparisons:,}"), (f"{line.finds:,}", f"{line.seconds:.0f}")
         found.append((name, *begin, *size, *end))
     return found
@@ -140,13 +142,14 @@ def table(lines: dict[str, Line]) -> str:
 # Text above the table of a campaign on its page.
 ABOUT = """# The campaign
 
-`make campaign` asks jaxmbs random questions and judges the answers by properties that must hold, without a reference. This
-is the tally of one campaign.
+`make campaign` tests jaxmbs with random mechanisms, motions, files and commands. The answers are not compared with
+stored results. Each class of tests, an *oracle*, checks a property that every right answer has. The table has the
+counts of one campaign.
 
-A deviation is relative to the size of the compared number. The next column relates it to its bound, which is the effect of
-rounding and truncation at that place, from conditioning. Numbers too near to a singular position to be distinguished from
-rounding are not judged. Finds that are faults of jaxmbs are corrected, each with a test.
-"""
+A deviation is divided by the size of the compared number. The column "of its bound" divides it further by the deviation
+that rounding and truncation may cause there, which is estimated from the conditioning of the problem. Numbers so near
+to a singular position that they cannot be distinguished from rounding are not judged. A *find* is an answer that
+violates the property. If it is an error of jaxmbs, it is corrected and gets a test."""
 
 
 def page(tally: Tally, about: dict[str, str]) -> str:
