@@ -103,7 +103,12 @@ def explain(
         simulation: count the operations of `simulate` as well.
 
     Returns:
-        An `Explanation`.
+        The way in which the equations are computed, numbers of scalar operations by function, of coordinates and of
+        constraints, rank, degrees of freedom, and contacts that would have to pull; see `Explanation`.
+
+    Raises:
+        ValueError: a call inside jit, vmap or grad; an unknown name in `guess`, or a wrong number of values; a class in
+            place of a method or formulation; numbers of Φ or Φ_q that are not finite.
 
     Examples:
         >>> explanation = mbs.explain(mech, guess)

@@ -211,7 +211,7 @@ def as_motion(x: Any) -> AbstractMotion | None:
             becomes a `Function`.
 
     Returns:
-        The motion.
+        The motion, a function of time.
 
     Examples:
         >>> print(mbs.motion.as_motion(2.0)(10.0))

@@ -41,6 +41,26 @@ MODULES = {
     "jaxmbs.system.topology": "Topology", "jaxmbs.numerics.rotation": "Rotations", "jaxmbs.io": "Files",
     "jaxmbs.env": "Environments", "jaxmbs.sweeps": "Large studies", "jaxmbs.viz": "Pictures",
 }  # fmt: skip
+# Section of the first page of the reference about types in signatures.
+TYPES = """## Types
+
+Types of arrays name their shapes, as in [jaxtyping](https://docs.kidger.site/jaxtyping/).
+
+| type | values |
+|---|---|
+| `Float[Array, "T n"]` | array of floating-point numbers, T rows and n columns |
+| `Float[Array, ""]` | one number, as an array without axes |
+| `Float[Array, "*batch n"]` | any number of axes, then one of length n |
+| `Int[Array, "…"]`, `Bool[Array, "…"]` | whole numbers, truth values |
+| `Float[ArrayLike, "3"]` | numbers that become such an array: a tuple, a list, an array of NumPy or JAX |
+| `ArrayLike` | a number or an array |
+| `Coordinates` | q (n,), a mapping of names to coordinates, or an `Assembly`; see `Mechanism.coordinates` |
+| `Named` | a mapping of names to elements, or pairs of a name and an element |
+| `Names` | a name, or several names |
+
+n is the number of coordinates, m the number of velocities, rows the number of constraint equations, T the number of
+times, d the dimension, 2 or 3. Angles are in radians. All other quantities are in any consistent units of length, mass,
+time and force; environments have SI units."""
 
 
 @event_priority(100)
@@ -70,7 +90,7 @@ def on_files(files, config):
     modules = bullet_list(f"[{title}]({name}.md): `{name}`" for name, title in MODULES.items())
     modules += "\n- [Interface](api.md): all names on one page, and what may be relied on"
     presumed = (inspect.getdoc(mbs) or "").partition("\n\n")[2]
-    listing = f"# Reference\n\nFrom the docstrings.\n\n{modules}\n\n## Examples\n\n{presumed}\n"
+    listing = f"# Reference\n\nFrom the docstrings.\n\n{modules}\n\n{TYPES}\n\n## Examples\n\n{presumed}\n"
     add("reference/index.md", content=listing)
     return files
 

@@ -55,7 +55,7 @@ class Assembly(eqx.Module):
         return f"Assembly({'; '.join([*parts, number('residual', self.residual), statuses(self.status)])})"
 
     def explain_failure(self) -> Failures:
-        """Explain a failure: `print(assembly.explain_failure())`; see `Failures`. It raises `ValueError` inside jit."""
+        """Return the reason of a failure as `Failures`, which you print; `ValueError` inside jit, vmap or grad."""
         q = self.q[..., None, :]
         return failures(self.t[..., None], q, q, q, self.status[..., None], self.mechanism)
 
@@ -69,7 +69,7 @@ def assemble(
     tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Assembly:
-    """Find the configuration q with Φ(q, t) = 0 that is nearest to a guess. An unknown name raises `ValueError`.
+    """Find the configuration q with Φ(q, t) = 0 that is nearest to a guess.
 
     q minimises ½ yᵀy, where q = guess ⊕ y: y has the displacements of the bodies divided by the size of the mechanism
     (see `Mechanism.size`) and the vectors of their rotations in radians. Drivers count as constraints. Coordinates in
@@ -93,7 +93,12 @@ def assemble(
             and grad.
 
     Returns:
-        `.q`, `.status` and `.residual`; see `Assembly`.
+        The configuration q (n,), its `status`, and the largest gap `residual`; see `Assembly`.
+
+    Raises:
+        ValueError: an unknown name or a wrong number of values in `guess` or `hold`; a driven distance that is not
+            positive at t; `throw` inside jit, vmap or grad.
+        AnalysisError: assembly failed, and `throw` is set.
 
     Examples:
         >>> rough = {"crank": (0, 0, 1.5), "rod": (0, 1, -0.5), "slider": (1.7, 0, 0)}

@@ -71,9 +71,8 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
 
     Rows of Φ_q are taken in order, constraints before drivers. So if several rows depend on each other, the last one is
     named as redundant. If there is a singular configuration within 1e-5 of q, in radians and sizes of the mechanism, that
-    one is diagnosed instead: an assembly cannot tell them apart. If q has a gap δ, this distance is 4 √δ. All numbers of
-    the mechanism must be known: inside jit, vmap or grad it raises `ValueError`. So it does if Φ or Φ_q is not finite; the
-    message names the constraints and drivers.
+    one is diagnosed instead: an assembly cannot tell them apart. If q has a gap δ, this distance is 4 √δ.
+    All numbers of the mechanism must be known.
 
     Args:
         mech: the mechanism.
@@ -83,7 +82,12 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
             differ by no more than about this from rows that are.
 
     Returns:
-        A `Diagnosis`.
+        Rank, degrees of freedom, names of redundant constraints and drivers, and the velocities (b, m) of branches; see
+        `Diagnosis`.
+
+    Raises:
+        ValueError: a call inside jit, vmap or grad; an unknown name in q, or a wrong number of values; or numbers of Φ
+            or Φ_q that are not finite: the message names the constraints and drivers.
 
     Examples:
         >>> diagnosis = mbs.diagnose(mech, guess)

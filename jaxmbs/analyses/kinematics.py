@@ -86,13 +86,14 @@ def kinematics(
             vmap and grad.
 
     Returns:
-        A `Trajectory`.
+        q (T, n), its rates v and a (T, m), and the status (T,) at `times`; see `Trajectory`.
 
     Raises:
         ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing and, outside
             jit, vmap and grad, which bodies can move); or some are redundant (the message names them); or `branch` has
             the wrong shape, or is given although none of the times is singular. Redundant drivers and a needless
             `branch` are found outside jit, vmap and grad only.
+        AnalysisError: a status is bad, and `throw` is set.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2, jnp.pi]), guess)

@@ -28,6 +28,9 @@ def design_jacobian(build: Callable[[Any], Mechanism], b: Any, q: Coordinates, t
     Returns:
         A pytree like b; a leaf of shape (…) becomes one of shape (rows, …).
 
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values.
+
     Examples:
         >>> print(mbs.design_jacobian(slider_crank, 2.0, guess))  # the rod's length is in the x equation of pin B
         [0. 0. 0. 0. 1. 0. 0. 0. 0.]
@@ -49,6 +52,9 @@ def design_sensitivity(build: Callable[[Any], Mechanism], b: Any, q: Coordinates
 
     Returns:
         A pytree like b; a leaf of shape (…) becomes one of shape (n, …).
+
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values.
 
     Examples:
         >>> print(mbs.design_sensitivity(slider_crank, 2.0, guess).round(6))  # only the slider moves

@@ -102,7 +102,7 @@ def find_singularities(
         tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
 
     Returns:
-        `Singularities`.
+        Times (k,), kinds, configurations (k, n) and the velocities of branches; see `Singularities`.
 
     Raises:
         ValueError: drivers are missing or redundant, or the mechanism cannot be assembled at times[0]; or called inside

@@ -48,7 +48,11 @@ def force_elements(mech: Mechanism, run: Trajectory) -> ForceElements:
         run: a motion by `simulate` or `kinematics`; a batch of them under `jax.vmap`, or along leading axes.
 
     Returns:
-        A mapping: `force_elements(mech, run)["spring"].force` is (T,), positive where it pulls; see `ForceElement`.
+        A mapping of names to `ForceElement`: `force_elements(mech, run)["spring"].force` is (T,),
+        positive where it pulls.
+
+    Raises:
+        ValueError: forces have states, such as the current of a motor, and `run` is not a motion by `simulate`.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), {"bob": (1, 0, jnp.pi / 2)}, step=0.02)

@@ -201,9 +201,18 @@ class Reactions(AbstractNamed):
         return _sum(list(parts.values()), first.j, first.place)
 
     def on(self, body: str, *names: str) -> Wrench:
-        """Return the sum of all reactions on a `body`, or of those with these `names`, about the origin of the body.
+        """Return the sum of all reactions on a `body`, or of those with these `names`.
 
-        An element that does not act on the body raises `ValueError`, an unknown name `KeyError`.
+        Args:
+            body: name of the body.
+            *names: names of constraints and drivers; all unless given.
+
+        Returns:
+            Force (T, d) and torque, (T,) in the plane and (T, 3) in space, about the origin of the body.
+
+        Raises:
+            ValueError: no constraint or driver acts on the body, or a named one does not.
+            KeyError: an unknown name.
         """
         chosen = {name: self[name] for name in names} or dict(self)
         parts = {name: reaction for name, reaction in chosen.items() if body in (reaction.i, reaction.j)}
@@ -250,7 +259,11 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
         formulation: `Augmented()` by default.
 
     Returns:
-        A mapping of names to `Reaction`: `reactions(mech, run)["A"].force`.
+        A mapping of names to `Reaction`: `reactions(mech, run)["A"].force` is (T, d).
+
+    Raises:
+        ValueError: a class in place of a formulation; or forces have states, such as the current of a motor, and `run`
+            is not a motion by `simulate`.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)

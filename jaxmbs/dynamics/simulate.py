@@ -80,9 +80,7 @@ def simulate(
     states of about √n of the n steps, and recomputes the rest.
 
     A sample that fails keeps its last good state from then on, with a status other than 0, and does not affect its
-    neighbours. It raises `ValueError` for wrong shapes or names; for a body without mass whose motion is not determined;
-    for named velocities that contradict the constraints; and for a `step` together with times that are traced by `jit`,
-    `grad` or `vmap`, so that the number of steps is not known.
+    neighbours.
 
     Args:
         mech: the mechanism.
@@ -105,7 +103,14 @@ def simulate(
             vmap and grad.
 
     Returns:
-        A `Trajectory`, with multipliers and energy.
+        q (T, n), v and a (T, m), multipliers (T, rows), energies and the status (T,) at `times`; see `Trajectory`.
+
+    Raises:
+        ValueError: wrong shapes or names; times that neither increase nor decrease; a `step` that is not positive, or
+            together with times that are traced by jit, grad or vmap, so that the number of steps is not known; a class
+            in place of a method or formulation; a body without mass whose motion is not determined; named velocities
+            that contradict the constraints; `throw` inside jit, vmap or grad.
+        AnalysisError: a status is bad, and `throw` is set.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), {"bob": (1, 0, jnp.pi / 2)}, step=0.01)
@@ -141,7 +146,7 @@ def simulate_from(
     """Simulate as `simulate` does, at the times begin + after, where `begin` may be traced.
 
     Use it if the time is part of a carry, for example in a `scan` over the intervals of a controller: with a `step`,
-    `simulate` does not accept traced times. It raises the errors of `simulate`, except those that depend on the status.
+    `simulate` does not accept traced times.
 
     Args:
         mech: the mechanism.
@@ -155,7 +160,10 @@ def simulate_from(
         tolerance: as for `simulate`.
 
     Returns:
-        A `Trajectory`; its `t` is begin + after.
+        q (T, n), v and a (T, m), multipliers (T, rows), energies and the status (T,) at begin + after; see `Trajectory`.
+
+    Raises:
+        ValueError: as for `simulate`, except for errors that depend on the status.
 
     Examples:
         >>> def interval(state, _):

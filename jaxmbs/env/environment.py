@@ -150,10 +150,18 @@ class Environment(eqx.Module):
 
     @abc.abstractmethod
     def start(self, params, task, key: PRNGKeyArray) -> tuple[Any, Any]:
-        """Return rough q0 and v0 of an episode, as `mbs.assemble` and `mbs.simulate` take them.
+        """Return a rough initial state of an episode.
 
         Name as many single coordinates, such as "crank.phi", as there are degrees of freedom: these keep their values,
         and the gradient with respect to the design includes that of all others. Otherwise see `mbs.assemble`.
+
+        Args:
+            params: the design.
+            task: result of the method `task`.
+            key: key of `jax.random`.
+
+        Returns:
+            q0 and v0, as `mbs.assemble` and `mbs.simulate` take them.
         """
 
     def task(self, key: PRNGKeyArray) -> PyTree:
@@ -165,8 +173,14 @@ class Environment(eqx.Module):
     def observe(self, params, task, now: Trajectory) -> Float[Array, " observations"]:
         """Return the observation of a policy.
 
-        `now` is a `Trajectory` at a single time, without an axis of time: `now.t` since the beginning of the episode,
-        `now.point("rod", s)`, `now.velocity("crank.phi")`, `now.joint("pin").angle`, …
+        Args:
+            params: the design.
+            task: result of the method `task`.
+            now: the motion at a single time, without an axis of time: `now.t` since the beginning of the episode,
+                `now.point("rod", s)`, `now.velocity("crank.phi")`, `now.joint("pin").angle`, …
+
+        Returns:
+            (observations,), in the order of `observation_bounds`.
         """
 
     @abc.abstractmethod

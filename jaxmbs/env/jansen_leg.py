@@ -80,9 +80,14 @@ class JansenLeg(Environment):
         return {name: length / 100 for name, length in LENGTHS.items()}
 
     def build(self, params, action):
-        """Return the leg for Jansen's lengths `params` (m) and an action (1,), torque at the crank over `torque`.
+        """Return the leg with the torque of an action at the crank.
 
-        The ground bears the foot, with `load` and `drag`, while it is low.
+        Args:
+            params: Jansen's lengths in m.
+            action: (1,), torque at the crank divided by `torque`.
+
+        Returns:
+            The mechanism. While the foot is low, the ground acts on it with `load` and `drag`.
         """
         p = params
         pivot, pin, knee = (-p["a"], -p["l"]), (p["m"], 0), (0, 0)

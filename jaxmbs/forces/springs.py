@@ -44,6 +44,9 @@ def length_and_direction(vector: Float[Array, " d"]) -> tuple[Float[Array, ""], 
     Args:
         vector: (d,), of any dimension.
 
+    Returns:
+        The length, and the unit vector (d,).
+
     Examples:
         >>> length, direction = mbs.forces.length_and_direction(jnp.array([3.0, 4.0]))
         >>> print(length, direction)

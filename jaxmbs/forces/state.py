@@ -101,14 +101,18 @@ class State(eqx.Module):
         return BodyMotion(self.poses[body], self.velocities[body])
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
-        """Return the angle and slide of a joint, with their rates. An unknown name raises `ValueError`.
+        """Return the angle and slide of a joint, with their rates.
 
         Args:
             name: name of the joint.
             coordinate: name of one of several angles or slides, as in `Trajectory.joint`.
 
         Returns:
-            A `JointMotion`. An angle or a slide that the joint does not have raises `ValueError` when it is read.
+            The angle in radians, the slide as a length, and their rates; see `JointMotion`. An angle or a slide that the
+            joint does not have raises `ValueError` when it is read.
+
+        Raises:
+            ValueError: an unknown name, or an element without an angle or slide of its own.
         """
         of = coordinates_of(self.elements, name, coordinate)
         joint, kind = self.elements[name], type(next(iter(self.bodies.values())))
@@ -119,14 +123,15 @@ class State(eqx.Module):
     def along(self, joint: str, coordinate: str | None = None) -> Along:
         """Return value and rate of one coordinate of a joint, and the generalized force of an effort along it.
 
-        An unknown name, a joint without coordinates, or one with several of which none is named raises `ValueError`.
-
         Args:
             joint: its name.
             coordinate: name of one of several angles or slides, as in `Trajectory.joint`.
 
         Returns:
-            `Along`.
+            The value, in radians or a length, its rate, and the generalized force (m,) of a unit effort; see `Along`.
+
+        Raises:
+            ValueError: an unknown name, a joint without coordinates, or one with several of which none is named.
         """
         of = coordinates_of(self.elements, joint, coordinate)
         k, element, kind = of.single_index(), self.elements[joint], type(next(iter(self.bodies.values())))
@@ -152,7 +157,10 @@ class State(eqx.Module):
             a: accelerations (m,).
 
         Returns:
-            The second rate.
+            ẍ, in radians or lengths per squared unit of time.
+
+        Raises:
+            ValueError: as for `along`.
         """
         of = coordinates_of(self.elements, joint, coordinate)
         element, kind = self.elements[joint], type(next(iter(self.bodies.values())))
@@ -164,9 +172,13 @@ class State(eqx.Module):
         return measure_joint(element, kind, i, j)[2][of.single_index()]
 
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " m"]:
-        """Return the generalized force (m,) of the mechanism from those on single bodies, `loads` by name.
+        """Return the generalized force of the mechanism from those on single bodies.
 
-        Loads on the ground are left out.
+        Args:
+            loads: generalized forces by name of the body; those on the ground are left out.
+
+        Returns:
+            (m,), zero for all other bodies.
         """
         total = jnp.zeros_like(self.v)
         for body, load in loads.items():
@@ -186,7 +198,7 @@ def opposite(state: State, i: str, on_i: Any, j: str, on_j: Any) -> Float[Array,
         on_j: generalized force on it.
 
     Returns:
-        (m,).
+        (m,), forces for translations and torques for rotations.
 
     Examples:
         >>> pull = lambda state: mbs.forces.opposite(

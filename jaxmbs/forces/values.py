@@ -109,7 +109,7 @@ def computed_field(shape: tuple = ()) -> Any:
 
 
 def evaluate(value: Any, state: State, shape: tuple[int, ...], name: str) -> Array:
-    """Return the value in a state of a field made by `value_field`. Another shape raises `ValueError`.
+    """Return the value in a state of a field made by `value_field`.
 
     Args:
         value: the field.
@@ -119,6 +119,9 @@ def evaluate(value: Any, state: State, shape: tuple[int, ...], name: str) -> Arr
 
     Returns:
         An array of this shape.
+
+    Raises:
+        ValueError: a value of another shape.
 
     Examples:
         >>> moving = mbs.UserForce(lambda state: mbs.forces.evaluate(mbs.motion.Ramp(2.0), state, (), "size") * state.v)

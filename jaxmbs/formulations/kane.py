@@ -125,8 +125,7 @@ def kane_matrices(
     """Return [A] (6N, 6N) and {f} (6N,) of the system without its joints, [A]{ẏ} = {f}; Kamman (2) to (4).
 
     They are `mass_matrix` and `force` of `Kane(base=base, cut=cut).of(mech)`, computed together. {f} contains the forces
-    and torques of the mechanism and all terms that depend on velocities, but no forces of joints and drivers. x or y of a
-    wrong shape raises `ValueError`.
+    and torques of the mechanism and all terms that depend on velocities, but no forces of joints and drivers.
 
     Args:
         mech: the mechanism.
@@ -137,7 +136,11 @@ def kane_matrices(
         cut: names of joints to cut.
 
     Returns:
-        [A] and {f}.
+        [A] (6N, 6N) and {f} (6N,); in the plane (3N, 3N) and (3N,).
+
+    Raises:
+        ValueError: x or y of a wrong shape, or a name in `base` or `cut` that cannot be used; see
+            `topology.spanning_tree`.
 
     Examples:
         >>> a, f = mbs.kane_matrices(pendulum, jnp.array([jnp.pi / 2, 0, 0]), jnp.zeros(3))
@@ -154,8 +157,6 @@ def partial_velocities(
 ) -> dict[str, PartialVelocities]:
     """Return partial velocities and partial angular velocities of all bodies, and their rates.
 
-    x or y of a wrong shape raises `ValueError`.
-
     Args:
         mech: the mechanism.
         x: coordinates (6N,), in the plane (3N,), in the order of the names of `Kane().of(mech)`.
@@ -164,7 +165,12 @@ def partial_velocities(
         cut: names of joints to cut.
 
     Returns:
-        `PartialVelocities` by name of the body.
+        By name of the body the velocity (d, m) of its centre of mass and its angular velocity (s, m), one column for each
+        speed, and their rates; see `PartialVelocities`.
+
+    Raises:
+        ValueError: x or y of a wrong shape, or a name in `base` or `cut` that cannot be used; see
+            `topology.spanning_tree`.
 
     Examples:
         >>> of_bob = mbs.partial_velocities(pendulum, jnp.zeros(3))["bob"]
@@ -193,7 +199,10 @@ def kane_multipliers(
         cut: names of joints to cut.
 
     Returns:
-        (T, 6N), in the plane (T, 3N).
+        (T, 6N), in the plane (T, 3N): torques for the angles, forces for the translations.
+
+    Raises:
+        ValueError: a name in `base` or `cut` that cannot be used; see `topology.spanning_tree`.
 
     Examples:
         >>> run = mbs.simulate(pendulum, jnp.array([0.0, 0.1]), below, step=0.02)
@@ -235,7 +244,7 @@ def joint_moment(angles: ArrayLike, multipliers: ArrayLike) -> JointMoment:
         multipliers: (6,), of the angles, then of the translations; zero for unknown coordinates.
 
     Returns:
-        A `JointMoment`.
+        The force (3,), the moment (3,) in the frames of J and K, and a status; see `JointMoment`.
 
     Raises:
         ValueError: angles or multipliers of a wrong shape.

@@ -120,25 +120,55 @@ class EquationsOfMotion(eqx.Module):
         return self.unknowns.velocity_names(self.mech)
 
     def coordinates(self, q: Coordinates, t: ArrayLike = 0.0) -> Float[Array, " k"]:
-        """Return x of a configuration `q` of the bodies at the time `t`.
+        """Return x of a configuration of the bodies.
 
         If the configuration is not assembled, x has the components of relative motion that joints of the tree leave free.
         Angles of joints are in (−π, π]; angles in the plane count all turns. For Kane's angles, |θ₂| ≤ π/2.
+
+        Args:
+            q: configuration (n,), or a mapping of names to coordinates; see `Mechanism.coordinates`.
+            t: time.
+
+        Returns:
+            (k,), in the order of `names`; angles in radians.
+
+        Raises:
+            ValueError: an unknown name in q, or a wrong number of values.
         """
         return self._program(_coordinates)(self.mech, *self._state(self.mech.coordinates(q), t))
 
     def velocities(self, q: Coordinates, v: Velocities, t: ArrayLike = 0.0) -> Float[Array, " l"]:
-        """Return u of the velocities `v` of the bodies in a configuration `q` at the time `t`; affine in v.
+        """Return u of the velocities of the bodies; affine in v.
 
         If v does not satisfy the joints of the tree, u is a least-squares fit. Kane's have no meaning where cos θ₂ = 0.
+
+        Args:
+            q: configuration, as for `coordinates`.
+            v: velocities (m,), or a mapping of names to velocities; see `Mechanism.velocities`.
+            t: time.
+
+        Returns:
+            (l,), in the order of `velocity_names`; rates of angles in radians per unit of time.
+
+        Raises:
+            ValueError: an unknown name in q or v, or a wrong number of values.
         """
         q, t = self._state(self.mech.coordinates(q), t)
         return self._program(_velocities)(self.mech, q, self.mech.velocities(v).astype(q.dtype), t)
 
     def configuration(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, " n"]:
-        """Return q of `x` at the time `t`, as in `Mechanism.coordinates`. Joints that are rows of Φ need not be closed.
+        """Return the configuration of the bodies. Joints that are rows of Φ need not be closed.
 
-        `near` is a configuration from which everything that x does not determine is taken; see `EquationsOfMotion`.
+        Args:
+            x: coordinates (k,).
+            t: time.
+            near: a configuration from which everything that x does not determine is taken; see `EquationsOfMotion`.
+
+        Returns:
+            q (n,), as in `Mechanism.coordinates`.
+
+        Raises:
+            ValueError: x of a wrong shape.
         """
         return self._program(_configuration)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
@@ -151,9 +181,20 @@ class EquationsOfMotion(eqx.Module):
         *,
         near: Coordinates | None = None,
     ) -> tuple[Float[Array, " n"], Float[Array, " m"], Float[Array, " m"]]:
-        """Return q, v and v̇ of the bodies for `x`, `u` and u̇ = `a`, zero unless given, at the time `t`.
+        """Return configuration, velocities and accelerations of the bodies.
 
-        `near` as for `configuration`.
+        Args:
+            x: coordinates (k,).
+            u: velocities (l,).
+            a: accelerations u̇ (l,); zero unless given.
+            t: time.
+            near: as for `configuration`.
+
+        Returns:
+            q (n,), v (m,) and v̇ (m,).
+
+        Raises:
+            ValueError: x, u or a of a wrong shape.
         """
         x, t = self._state(x, t)
         u = jnp.asarray(u, x.dtype)
@@ -161,25 +202,45 @@ class EquationsOfMotion(eqx.Module):
         return self._program(_to_bodies)(self.mech, x, u, a, t, as_configuration(self.mech, near))
 
     def rate(self, x: ArrayLike, u: ArrayLike) -> Float[Array, " k"]:
-        """Return ẋ = N(x) u for `x` and `u`."""
+        """Return ẋ = N(x) u (k,) for `x` (k,) and `u` (l,)."""
         x, t = self._state(x, 0.0)
         return self._program(_rate)(self.mech, x, jnp.asarray(u, x.dtype), t)
 
     def mass_matrix(self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None) -> Float[Array, "l l"]:
-        """Return M at `x` and the time `t`, symmetric: ½ uᵀM u is the kinetic energy if no joint prescribes a motion.
+        """Return the mass matrix M: ½ uᵀM u is the kinetic energy if no joint prescribes a motion.
 
-        `near` as for `configuration`.
+        Args:
+            x: coordinates (k,).
+            t: time.
+            near: as for `configuration`.
+
+        Returns:
+            (l, l), symmetric; rows and columns in the order of `velocity_names`.
+
+        Raises:
+            ValueError: x of a wrong shape.
         """
         return self._program(_mass_matrix)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def force(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " l"]:
-        """Return Q at `x`, `u` and the time `t`: all forces except the constraint forces.
+        """Return Q: all forces except the constraint forces.
 
         Friction that depends on reactions, and inertia in joints, are those of the actual accelerations in this state.
-        `near` as for `configuration`. Forces with states, such as the current of a motor, raise `ValueError`: the states
-        are not known here.
+
+        Args:
+            x: coordinates (k,).
+            u: velocities (l,).
+            t: time.
+            near: as for `configuration`.
+
+        Returns:
+            (l,), conjugate to u: a force for each velocity, a torque for each angular velocity.
+
+        Raises:
+            ValueError: x or u of a wrong shape; or a force with states, such as the current of a motor, which are not
+                known here.
         """
         x, t = self._state(x, t)
         return self._program(_force)(self.mech, x, jnp.asarray(u, x.dtype), t, as_configuration(self.mech, near))
@@ -187,27 +248,37 @@ class EquationsOfMotion(eqx.Module):
     def constraints(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """Return Φ at `x` and the time `t`; `near` as for `configuration`."""
+        """Return Φ (rows,) at `x` (k,) and the time `t`; `near` as for `configuration`."""
         return self._program(_constraints)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def constraint_jacobian(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, "rows l"]:
-        """Return Φ_x at `x` and the time `t`, one column for each entry of u: Φ_x u = ν; `near` as for `configuration`."""
+        """Return Φ_x (rows, l) at `x` (k,) and the time `t`, with Φ_x u = ν; `near` as for `configuration`."""
         return self._program(_constraint_jacobian)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def velocity_rhs(
         self, x: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """Return ν = −Φ_t at `x` and the time `t`, the right side of Φ_x u = ν; `near` as for `configuration`."""
+        """Return ν = −Φ_t (rows,) at `x` (k,) and the time `t`, with Φ_x u = ν; `near` as for `configuration`."""
         return self._program(_velocity_rhs)(self.mech, *self._state(x, t), as_configuration(self.mech, near))
 
     def acceleration_rhs(
         self, x: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0, *, near: Coordinates | None = None
     ) -> Float[Array, " rows"]:
-        """Return γ = −(Φ_x u)_x ẋ − 2 Φ_xt u − Φ_tt at `x`, `u` and the time `t`, the right side of Φ_x u̇ = γ.
+        """Return γ = −(Φ_x u)_x ẋ − 2 Φ_xt u − Φ_tt, the right side of Φ_x u̇ = γ.
 
-        `near` as for `configuration`.
+        Args:
+            x: coordinates (k,).
+            u: velocities (l,).
+            t: time.
+            near: as for `configuration`.
+
+        Returns:
+            (rows,), rows as in Φ.
+
+        Raises:
+            ValueError: x or u of a wrong shape.
         """
         x, t = self._state(x, t)
         return self._program(_acceleration_rhs)(

@@ -178,7 +178,8 @@ def identify(
         confidence: probability of the intervals.
 
     Returns:
-        `Identified` parameters.
+        The parameters, a pytree like `guess`, with standard deviations, intervals, covariance (n, n), residuals and tests;
+        see `Identified`.
 
     Raises:
         ValueError: an argument cannot be used, a signal is unknown, there are fewer values than parameters, or no start can

@@ -30,6 +30,9 @@ def cross(a: Vector, b: Vector) -> Vector:
         a: (3,).
         b: (3,).
 
+    Returns:
+        (3,), in units of a times units of b.
+
     Examples:
         >>> print(mbs.rotation.cross(jnp.array([1.0, 0, 0]), jnp.array([0.0, 2, 0])))
         [0. 0. 2.]
@@ -43,6 +46,9 @@ def skew(a: Vector) -> Matrix:
 
     Args:
         a: (3,).
+
+    Returns:
+        (3, 3), antisymmetric.
 
     Examples:
         >>> print(mbs.rotation.skew(jnp.array([1.0, 2, 3])))
@@ -61,6 +67,9 @@ def identity(dtype: jax.typing.DTypeLike | None = None) -> Parameters:
     Args:
         dtype: floating-point type; that of JAX unless given.
 
+    Returns:
+        (4,).
+
     Examples:
         >>> print(mbs.rotation.identity())
         [1. 0. 0. 0.]
@@ -75,6 +84,9 @@ def product(p: Parameters, q: Parameters) -> Parameters:
     Args:
         p: (4,), Euler parameters of the second rotation.
         q: (4,), Euler parameters of the first rotation.
+
+    Returns:
+        (4,), Euler parameters.
 
     Examples:
         >>> quarter = mbs.rotation.about(2, jnp.pi / 2)
@@ -92,6 +104,9 @@ def inverse(p: Parameters) -> Parameters:
     Args:
         p: (4,), Euler parameters.
 
+    Returns:
+        (4,), (e₀, −e₁, −e₂, −e₃).
+
     Examples:
         >>> print(mbs.rotation.inverse(mbs.rotation.about(2, jnp.pi)).round(6))
         [ 0.  0.  0. -1.]
@@ -105,6 +120,9 @@ def normalised(p: Parameters) -> Parameters:
 
     Args:
         p: (4,).
+
+    Returns:
+        (4,), of unit length.
 
     Examples:
         >>> print(mbs.rotation.normalised(jnp.array([3.0, 0, 0, 4.0])))
@@ -121,6 +139,9 @@ def matrix(p: Float[Array, "4 *batch"]) -> Float[Array, "3 3 *batch"]:
 
     Args:
         p: (4,), Euler parameters.
+
+    Returns:
+        (3, 3), orthogonal; its columns are the body's axes in the reference frame.
 
     Examples:
         >>> print(mbs.rotation.matrix(mbs.rotation.about(2, jnp.pi / 2)).round(6))
@@ -142,6 +163,9 @@ def from_matrix(a: Matrix) -> Parameters:
 
     Args:
         a: (3, 3), a rotation matrix.
+
+    Returns:
+        (4,), of unit length. One of p and −p, which are the same rotation.
 
     Examples:
         >>> print(mbs.rotation.from_matrix(jnp.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])).round(6))
@@ -174,6 +198,9 @@ def rate(p: Parameters, omega: Vector) -> Parameters:
         p: (4,), Euler parameters.
         omega: (3,), angular velocity in the frame of the body.
 
+    Returns:
+        (4,), per unit of time.
+
     Examples:
         >>> print(mbs.rotation.rate(mbs.rotation.identity(), jnp.array([0.0, 0, 3])))
         [-0.   0.   0.   1.5]
@@ -189,6 +216,9 @@ def angular_velocity(p: Parameters, p_dot: Parameters) -> Vector:
         p: (4,), Euler parameters.
         p_dot: (4,), their rates.
 
+    Returns:
+        (3,), in radians per unit of time.
+
     Examples:
         >>> print(mbs.rotation.angular_velocity(mbs.rotation.identity(), jnp.array([0.0, 0, 0, 1.5])))
         [0. 0. 3.]
@@ -202,6 +232,9 @@ def exp(theta: Vector) -> Parameters:
 
     Args:
         theta: (3,), θ in radians.
+
+    Returns:
+        (4,), Euler parameters.
 
     Examples:
         >>> print(mbs.rotation.exp(jnp.array([0.0, 0, jnp.pi / 3])).round(6))
@@ -217,6 +250,9 @@ def log(p: Parameters) -> Vector:
 
     Args:
         p: (4,), Euler parameters.
+
+    Returns:
+        (3,), in radians.
 
     Examples:
         >>> print(mbs.rotation.log(mbs.rotation.about(2, 0.5)).round(6))
@@ -239,6 +275,9 @@ def exp_matrix(theta: Vector) -> Matrix:
     Args:
         theta: (3,), the Euler vector θ = φ u in radians.
 
+    Returns:
+        (3, 3), the rotation matrix.
+
     Examples:
         >>> print(mbs.rotation.exp_matrix(jnp.array([0.0, 0, jnp.pi / 2])).round(6))
         [[ 0. -1.  0.]
@@ -255,6 +294,9 @@ def log_matrix(a: Matrix) -> Vector:
     Args:
         a: (3, 3), a rotation matrix.
 
+    Returns:
+        (3,), in radians.
+
     Examples:
         >>> print(mbs.rotation.log_matrix(jnp.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])).round(6))
         [0.       0.       1.570796]
@@ -269,6 +311,9 @@ def gamma(theta: Vector) -> Matrix:
 
     Args:
         theta: (3,), the Euler vector θ = φ u in radians.
+
+    Returns:
+        (3, 3).
 
     Examples:
         >>> print(mbs.rotation.gamma(jnp.array([0.0, 0, jnp.pi])).round(6))
@@ -285,6 +330,9 @@ def gamma_inverse(theta: Vector) -> Matrix:
 
     Args:
         theta: (3,), the Euler vector θ = φ u in radians.
+
+    Returns:
+        (3, 3).
 
     Examples:
         >>> print(mbs.rotation.gamma_inverse(jnp.array([0.0, 0, 1])).round(6))
@@ -304,6 +352,9 @@ def turned(p: Parameters, theta: Vector) -> Parameters:
         p: (4,), Euler parameters.
         theta: (3,), the Euler vector θ in radians.
 
+    Returns:
+        (4,), Euler parameters.
+
     Examples:
         >>> print(mbs.rotation.turned(mbs.rotation.identity(), jnp.array([0.0, 0, jnp.pi / 3])).round(6))
         [0.866025 0.       0.       0.5     ]
@@ -321,6 +372,9 @@ def chart_rate(theta: Vector, omega: Vector) -> Vector:
         theta: (3,), the Euler vector θ in radians.
         omega: (3,), ω in the frame of the body.
 
+    Returns:
+        (3,), in radians per unit of time.
+
     Examples:
         >>> print(mbs.rotation.chart_rate(jnp.array([0.0, 0, 0.6]), jnp.array([1.0, 0, 2])))
         [0.97 0.3  2.  ]
@@ -335,6 +389,9 @@ def about(axis: int, angle: Float[Array, ""] | float) -> Parameters:
     Args:
         axis: 0, 1 or 2.
         angle: in radians.
+
+    Returns:
+        (4,), Euler parameters.
 
     Examples:
         >>> print(mbs.rotation.about(0, jnp.pi / 3).round(6))
@@ -351,6 +408,9 @@ def from_angles(angles: Vector) -> Parameters:
     Args:
         angles: (3,), θ in radians.
 
+    Returns:
+        (4,), Euler parameters.
+
     Examples:
         >>> print(mbs.rotation.from_angles(jnp.array([0.0, jnp.pi / 3, 0])).round(6))
         [0.866025 0.       0.5      0.      ]
@@ -364,6 +424,9 @@ def to_angles(p: Parameters) -> Vector:
 
     Args:
         p: (4,), Euler parameters.
+
+    Returns:
+        (3,), θ in radians.
 
     Examples:
         >>> print(mbs.rotation.to_angles(mbs.rotation.from_angles(jnp.array([0.1, 0.2, 0.3]))).round(6))
@@ -383,6 +446,9 @@ def angles_to_velocity(angles: Vector) -> Matrix:
     Args:
         angles: (3,), θ in radians.
 
+    Returns:
+        (3, 3).
+
     Examples:
         >>> print(mbs.rotation.angles_to_velocity(jnp.array([0.0, jnp.pi / 6, 0])).round(6))
         [[0.866025 0.       0.      ]
@@ -400,6 +466,9 @@ def velocity_to_angles(angles: Vector) -> Matrix:
 
     Args:
         angles: (3,), θ in radians.
+
+    Returns:
+        (3, 3).
 
     Examples:
         >>> print(mbs.rotation.velocity_to_angles(jnp.array([0.0, jnp.pi / 3, 0])).round(6))
@@ -420,6 +489,9 @@ def between(u: Vector, w: Vector) -> Parameters:
     Args:
         u: (3,), the first direction, of any length.
         w: (3,), the second direction, of any length.
+
+    Returns:
+        (4,), Euler parameters.
 
     Examples:
         >>> print(mbs.rotation.between(jnp.array([1.0, 0, 0]), jnp.array([0.0, 2, 0])).round(6))
@@ -444,6 +516,9 @@ def along(axis: Vector) -> Parameters:
 
     Args:
         axis: (3,), the direction, of any length.
+
+    Returns:
+        (4,), Euler parameters.
 
     Examples:
         >>> print(mbs.rotation.along(jnp.array([3.0, 0, 0])).round(6))

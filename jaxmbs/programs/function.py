@@ -183,6 +183,10 @@ def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -
             become part of the program.
         limit: largest number of scalar operations.
 
+    Returns:
+        A function with the arguments and the result of `f`. Its method `javascript` returns it as a module of
+        JavaScript.
+
     Examples:
         >>> half_square = mbs.program(lambda x: x @ x / 2)
         >>> print(half_square(jnp.array([3.0, 4.0])))

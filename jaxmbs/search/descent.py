@@ -112,7 +112,7 @@ def minimise(
         resume: a file in which the search is saved every few steps; if it exists, the search goes on from it.
 
     Returns:
-        `Ranked` `Design`s.
+        Designs with their values, the best first; see `Ranked` and `Design`.
 
     Raises:
         ValueError: entries of the design are not real numbers, or not finite; bounds do not fit the design, or the design

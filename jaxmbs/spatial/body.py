@@ -88,9 +88,15 @@ class Pose(NamedTuple):
         return jnp.concatenate([self.components(force), self.components(torque)])
 
     def relative(self, other: Pose, frame_i=None, frame_j=None) -> Float[Array, "4"]:
-        """Return Euler parameters of a frame on another body relative to a frame on this one.
+        """Return the orientation of a frame on another body relative to a frame on this one.
 
-        `frame_i` and `frame_j` are Euler parameters of the frames in this and the other body; None for the body's own.
+        Args:
+            other: pose of the other body.
+            frame_i: Euler parameters (4,) of the frame in this body; None for the body's own frame.
+            frame_j: Euler parameters (4,) of the frame in the other body; None for the body's own frame.
+
+        Returns:
+            (4,), Euler parameters.
         """
         on_i = self.p if frame_i is None else rotation.product(self.p, frame_i)
         on_j = other.p if frame_j is None else rotation.product(other.p, frame_j)
@@ -152,10 +158,18 @@ class Pose(NamedTuple):
         return self.direction(axis_i / jnp.sqrt(axis_i @ axis_i))
 
     def angle_to(self, other: Pose, axis_i, axis_j) -> Float[Array, ""]:
-        """Return the angle by which another body is turned from this one about their common axis, in (−π, π].
+        """Return the angle by which another body is turned from this one about their common axis.
 
         It is zero if the other body is turned from this one by the shortest rotation that takes axis_j to axis_i: with
         equal axes, if the bodies are parallel.
+
+        Args:
+            other: pose of the other body.
+            axis_i: (3,), the axis in this body, of any length.
+            axis_j: (3,), the axis in the other body; None if both bodies have the same axis.
+
+        Returns:
+            The angle in radians, in (−π, π].
         """
         bent = None if axis_j is None else rotation.between(axis_i, axis_j)
         p = self.relative(other, None, bent)

@@ -206,7 +206,7 @@ def euler_vector(joint: Frames, i: Pose, j: Pose) -> Float[Array, "3"]:
         j: pose of the second body.
 
     Returns:
-        (3,), in radians.
+        (3,), in radians, in the axes of either frame.
 
     Examples:
         >>> i, j = (spatial.Body.pose(spatial.coordinates(rotated=vector)) for vector in ((0, 0, 0), (0, 0.5, 0)))

@@ -144,7 +144,7 @@ def fit(
         resume: as for `path`.
 
     Returns:
-        `Ranked` `Fitted` mechanisms.
+        Designs with their mechanisms and errors, the best first; see `Ranked` and `Fitted`.
 
     Raises:
         ValueError: an argument cannot be used; the message names it.

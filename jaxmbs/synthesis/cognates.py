@@ -40,10 +40,17 @@ class Cognate(NamedTuple):
     of: dict[str, Any]
 
     def at(self, angle: ArrayLike, branch) -> tuple[Array, Array]:
-        """Return crank angle and branch of the cognate for a crank angle and branch of the given four-bar.
+        """Return crank angle and branch of the cognate at which its point is where that of the given four-bar is.
 
-        Both points are then at the same place. If the follower is the coupler, the crank may swing back and forth, and
+        If the follower is the coupler, the crank may swing back and forth, and
         the branch changes where it reverses.
+
+        Args:
+            angle: crank angle of the given four-bar in radians; a number or an array (…).
+            branch: its branch, 1 or −1.
+
+        Returns:
+            The crank angle in radians and the branch, both (…).
         """
         xp = _arrays(self.of, angle)
         if self.follower == "crank":
@@ -55,8 +62,15 @@ class Cognate(NamedTuple):
     def mechanism(self, start=0.0, turn=1.0) -> Mechanism:
         """Return the cognate's mechanism with a motor that turns the follower by 2π `turn` in a unit of time.
 
-        The motion begins at the crank angle `start` of the given four-bar. If both are driven alike, both points are at
-        the same place at all times. Bodies are "crank", "coupler" and "rocker".
+        If both are driven alike, both points are at
+        the same place at all times.
+
+        Args:
+            start: crank angle of the given four-bar at the time 0, in radians.
+            turn: number of turns of the follower in a unit of time.
+
+        Returns:
+            The mechanism, with bodies "crank", "coupler" and "rocker" and the driver "motor".
         """
         mech = FourBar.mechanism(self.design, start, turn)
         if self.follower == "crank":

@@ -154,7 +154,7 @@ def function(
         resume: as for `path`.
 
     Returns:
-        `Ranked` `FunctionSolution`s.
+        Designs with their mechanisms and errors, the best first; see `Ranked` and `FunctionSolution`.
 
     Raises:
         ValueError: an argument cannot be used; the message names it. Nothing was found.

@@ -67,7 +67,8 @@ def cycle_loads(mech: Mechanism, motion: Trajectory, *, about: ArrayLike | Seque
         about: r₀ (d,), a point of the ground; None: its origin.
 
     Returns:
-        `CycleLoads`.
+        Driving efforts (T,), shaking force (T, d), shaking moment, (T,) in the plane and (T, 3) in space, and reactions;
+        see `CycleLoads`.
 
     Raises:
         ValueError: `about` has a wrong shape.
@@ -139,6 +140,9 @@ def rms(values: ArrayLike | Sequence[float], *, closed: bool = True) -> Float[Ar
     Returns:
         The root mean square, in the unit of the values.
 
+    Raises:
+        ValueError: no values.
+
     Examples:
         >>> print(mbs.synthesis.rms(jnp.array([3.0, -3.0, 3.0])))
         3.0
@@ -157,6 +161,9 @@ def ripple(effort: ArrayLike | Sequence[float], *, closed: bool = True) -> Float
 
     Returns:
         The ripple, in the unit of the effort.
+
+    Raises:
+        ValueError: no values.
 
     Examples:
         >>> print(mbs.synthesis.ripple(jnp.array([5.0, 1.0, 5.0])))
@@ -180,7 +187,7 @@ def peak(values: ArrayLike | Sequence[float], *, sharpness: float = SHARPNESS, c
         The peak, in the unit of the values.
 
     Raises:
-        ValueError: a sharpness below 2.
+        ValueError: a sharpness below 2, or no values.
 
     Examples:
         >>> print(mbs.synthesis.peak(jnp.array([1.0, -3.0, 2.0, 1.0]), sharpness=20).round(3))

@@ -95,7 +95,7 @@ def point(body: str, at: ArrayLike | Sequence[float] | str | Callable[[Any], Arr
             function of the design.
 
     Returns:
-        The measure.
+        A function of (design, mechanism, q) that returns the place (d,) in the ground frame.
 
     Examples:
         >>> end = mbs.synthesis.point("rod", (1.5, 0))
@@ -117,7 +117,7 @@ def pose(body: str, angle_length: float | None = None) -> PoseMeasure:
         angle_length: L, positive; by default the root mean square distance of the target positions from their centre.
 
     Returns:
-        The measure.
+        A function of (design, mechanism, q) that returns the values, lengths: (4,) in the plane, (12,) in space.
 
     Examples:
         >>> print(mbs.synthesis.pose("rod", angle_length=2.0)(None, mech, mech.coordinates(guess)))

@@ -150,7 +150,7 @@ def motion(
         resume: as for `path`.
 
     Returns:
-        `Ranked` `MotionSolution`s.
+        Designs with their mechanisms and errors, the best first; see `Ranked` and `MotionSolution`.
 
     Raises:
         ValueError: an argument cannot be used; the message names it. Nothing was found.

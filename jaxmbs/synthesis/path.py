@@ -157,7 +157,7 @@ def path(
         resume: a file in which the state of the search is saved; if it exists, the search goes on from it.
 
     Returns:
-        `Ranked` `Solution`s.
+        Designs with their mechanisms and errors, the best first; see `Ranked` and `Solution`.
 
     Raises:
         ValueError: targets or crank angles of a wrong shape, or not finite; an unknown mechanism or entry of the

@@ -32,6 +32,9 @@ def constraints(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[Ar
     Returns:
         (rows,), a length, the square of one, or an angle, as the page of each element says.
 
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values.
+
     Examples:
         >>> print(mbs.constraints(mech, {"crank": (0, 0, 0), "rod": (1, 0.5, 0), "slider": (3, 0, 0)}))
         [ 0.   0.   0.  -0.5  0.   0.5  0.   0.   0. ]
@@ -50,6 +53,9 @@ def constraint_jacobian(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> 
     Returns:
         (rows, m), rows as in Φ.
 
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values.
+
     Examples:
         >>> print(mbs.constraint_jacobian(pendulum, below))
         [[-1.  0.  1.]
@@ -67,7 +73,10 @@ def velocity_rhs(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0) -> Float[A
         t: time.
 
     Returns:
-        (rows,), zero except for drivers.
+        (rows,), rows as in Φ; zero except for drivers.
+
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values.
 
     Examples:
         >>> print(mbs.velocity_rhs(mech, guess))  # the motor turns with 1 rad per unit of time
@@ -87,6 +96,9 @@ def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike
 
     Returns:
         (rows,), rows as in Φ.
+
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values.
 
     Examples:
         >>> print(mbs.acceleration_rhs(pendulum, below, jnp.array([3.0, 0, 3])))  # a swing with φ̇ = 3
@@ -157,7 +169,10 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
         v: velocities (m,), with the same leading axes.
 
     Returns:
-        `.kinetic`, `.potential` and `.total`.
+        `.kinetic`, `.potential` and `.total`: numbers, or arrays with the leading axes of q.
+
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values.
 
     Examples:
         >>> energy = mbs.energy(pendulum, below, jnp.array([3.0, 0, 3]))
@@ -192,7 +207,11 @@ def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLik
         t: time.
 
     Returns:
-        (m,).
+        (m,), forces for translations and torques for rotations.
+
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values; or a force that depends on reactions,
+            accelerations or states of its own: `force_elements` evaluates it.
 
     Examples:
         >>> print(mbs.generalized_force(pendulum, below, jnp.zeros(3)))

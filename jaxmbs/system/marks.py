@@ -25,6 +25,9 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
     Returns:
         The mechanism with `angle_i` and `angle_j` of its gears.
 
+    Raises:
+        ValueError: an unknown name in `guess`, or a wrong number of values.
+
     Examples:
         >>> gears = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
         >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, {"mesh": gears})

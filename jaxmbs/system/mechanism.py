@@ -202,7 +202,11 @@ class Mechanism(eqx.Module):
     def size(self, q: Float[Array, " n"]) -> Float[Array, ""]:
         """Return the length relative to which gaps are judged and angles are compared with distances.
 
-        It is `own_length`; if that is zero √(Σ s²) of the positions in the configuration `q`, or 1 if these are zero, too.
+        Args:
+            q: configuration (n,).
+
+        Returns:
+            `own_length`; if that is zero √(Σ s²) of the positions in q, or 1 if these are zero, too.
         """
         own, places = self.own_length, jnp.where(self.layout.angular, 0, self.layout.extent(q))
         square = places @ places
@@ -214,11 +218,17 @@ class Mechanism(eqx.Module):
         return self.layout.point(body, s, q)
 
     def coordinates(self, guess: Coordinates | None = None) -> Float[Array, " n"]:
-        """Return a configuration vector from a guess: q itself, an `Assembly`, or a mapping of names to numbers.
+        """Return a configuration vector from a guess.
 
         A mapping gives coordinates of bodies, `{"crank": (x, y, phi)}`, extra coordinates of constraints,
         `{"cam": (alpha_i, alpha_j)}`, or single ones, `{"crank.phi": 0.3}`; what is missing is zero, and Euler
         parameters are those of no rotation. Euler parameters are brought to unit length.
+
+        Args:
+            guess: q (n,), an `Assembly`, or a mapping of names to numbers. None: that of the model file, else zeros.
+
+        Returns:
+            q (n,): lengths, angles in radians, and Euler parameters.
 
         Raises:
             ValueError: an unknown name, or a wrong number of values.
@@ -239,10 +249,13 @@ class Mechanism(eqx.Module):
         return q if self.layout.n == self.layout.m else _normalised(self.layout, q)
 
     def velocities(self, guess: Velocities | None = None) -> Float[Array, " m"]:
-        """Return a vector of velocities from a guess: v itself, or a mapping of names to numbers, as in `coordinates`.
+        """Return a vector of velocities from a guess.
 
         Args:
-            guess: (m,), or a mapping such as `{"crank.phi": 5.0}`; what is missing is zero.
+            guess: v (m,), or a mapping such as `{"crank.phi": 5.0}`; what is missing is zero.
+
+        Returns:
+            v (m,): velocities of origins, and angular velocities in radians per unit of time.
 
         Raises:
             ValueError: an unknown name, or a wrong number of values.

@@ -69,7 +69,13 @@ class Tree:
         return tuple(body for body, joint in zip(self.bodies, self.joints, strict=True) if joint is None)
 
     def index(self, body: str) -> int:
-        """Return the index of a body and of the edge that enters it; −1 for the ground.
+        """Return the index of a body and of the edge that enters it.
+
+        Args:
+            body: its name.
+
+        Returns:
+            The place of the body in `bodies`; −1 for the ground.
 
         Raises:
             ValueError: there is no such body.
@@ -131,7 +137,7 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
         cut: names of joints that are not to be in the tree.
 
     Returns:
-        A `Tree`.
+        Bodies, the joint and the parent of each, and the joints that are cut; see `Tree`.
 
     Raises:
         ValueError: a name in `cut` is not that of a joint; a name in `base` is not that of a body, or its part is joined
@@ -239,8 +245,7 @@ def _number_tree(mech: Any, entering: dict[str, _Edge]) -> Tree:
 def path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int[np.ndarray, "n n"]:
     """Return the preliminary path matrix π; Issa and Arczewski, section 2.
 
-    π_ij = 1 if edge j is directed away from body i, −1 if it is directed towards it, else 0. It raises the errors of
-    `spanning_tree`.
+    π_ij = 1 if edge j is directed away from body i, −1 if it is directed towards it, else 0.
 
     Args:
         mech: a mechanism, or its `Tree`, which has its base and its cut joints already.
@@ -249,6 +254,9 @@ def path_matrix(mech: Any, *, base: Names | None = None, cut: Names = ()) -> Int
 
     Returns:
         (n, n), rows for bodies and columns for edges, both in the order of the spanning tree.
+
+    Raises:
+        ValueError: as for `spanning_tree`; or `base` or `cut` together with a `Tree`.
 
     Examples:
         >>> print(mbs.topology.path_matrix(mech, cut="guide"))  # crank, rod and slider as a chain
@@ -268,7 +276,7 @@ def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = 
     """Return the secondary path matrix π* = −(π⁻²)ᵀ.
 
     −π*_ij is the number of edges from edge j to body i, both included, if edge j is on the path from the ground to body i,
-    else zero. It raises the errors of `spanning_tree`.
+    else zero.
 
     Args:
         mech: a mechanism, or its `Tree`, which has its base and its cut joints already.
@@ -277,6 +285,9 @@ def secondary_path_matrix(mech: Any, *, base: Names | None = None, cut: Names = 
 
     Returns:
         (n, n), rows for bodies and columns for edges, both in the order of the spanning tree.
+
+    Raises:
+        ValueError: as for `spanning_tree`; or `base` or `cut` together with a `Tree`.
 
     Examples:
         >>> print(mbs.topology.secondary_path_matrix(mech, cut="guide"))

@@ -89,14 +89,16 @@ class Trajectory(eqx.Module):
 
         The file has all arrays, names, energy and states, and the constraints and drivers as the document that
         `mbs.save` writes, with functions as scalar operations. If they cannot be written so, for example elements of your
-        own types, they are left out, and a warning says why. Another suffix, a body of your own type, and a call inside a
-        transformation raise `ValueError`.
+        own types, they are left out, and a warning says why.
 
         Args:
             path: the file, which ends in `.npz`.
 
         Returns:
             The path.
+
+        Raises:
+            ValueError: another suffix, a body of your own type, or a call inside jit, vmap or grad.
 
         Examples:
             >>> run = mbs.simulate(pendulum, jnp.linspace(0, 1, 3), below, step=0.1)
@@ -110,10 +112,13 @@ class Trajectory(eqx.Module):
         """Explain failures: `print(run.explain_failure())`, "nothing failed" if all is well; see `Failures`.
 
         The text has samples and times with their status, the largest gaps by name, singular values of Φ_q, and the
-        nearest lock-up. The error of `throw=True` says the same. Inside a transformation it raises `ValueError`.
+        nearest lock-up. The error of `throw=True` says the same.
 
         Returns:
-            `Failures`, which is false if nothing failed.
+            The failed samples with their reasons; false if nothing failed. See `Failures`.
+
+        Raises:
+            ValueError: a call inside jit, vmap or grad.
         """
         return failures(self.t, self.q, self.v, self.a, self.status, self.mechanism)
 
@@ -132,7 +137,8 @@ class Trajectory(eqx.Module):
             coordinate: name of one of several angles or slides: "alpha" or "beta" of a universal joint, "x" or "y", …
 
         Returns:
-            A `JointMotion`. An angle or a slide that the joint does not have raises `ValueError` when it is read.
+            Angles in radians, slides as lengths, their rates and accelerations; see `JointMotion`. An angle or a slide that
+            the joint does not have raises `ValueError` when it is read.
 
         Raises:
             ValueError: an unknown name, or a trajectory without its mechanism.
@@ -157,7 +163,13 @@ class Trajectory(eqx.Module):
         return JointMotion(of, values, rates, accelerations)
 
     def state(self, name: str) -> Float[Array, "*T"]:
-        """Return a state of a force over time, such as "motor.current".
+        """Return a state of a force over time.
+
+        Args:
+            name: such as "motor.current".
+
+        Returns:
+            (T,), in the unit of the state.
 
         Raises:
             ValueError: an unknown name.

@@ -33,7 +33,7 @@ def animate(
 ) -> Any:
     """Write the motion of a mechanism as a moving picture, with one frame per time.
 
-    The suffix of the path chooses the format: `.gif`; `.mp4`, which raises `RuntimeError` without ffmpeg; `.html`, a page
+    The suffix of the path chooses the format: `.gif`; `.mp4`, which needs ffmpeg; `.html`, a page
     with a slider and a play button that needs only a browser.
 
     Args:
@@ -52,6 +52,7 @@ def animate(
 
     Raises:
         ValueError: a batch of motions, a motion that failed at all times, or an unknown suffix.
+        RuntimeError: a film without ffmpeg.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.linspace(0, 2 * jnp.pi, 9), guess)

@@ -47,6 +47,10 @@ def draw(
     Returns:
         the axes.
 
+    Raises:
+        ValueError: an unknown name in q, or a wrong number of values; a `view` of a planar mechanism; flat axes for a
+            spatial one.
+
     Examples:
         >>> ax = mbs.viz.draw(mech, guess, labels=True)
         >>> ax.figure.savefig("slider_crank.png")
@@ -79,6 +83,9 @@ def trace(
 
     Returns:
         the axes.
+
+    Raises:
+        ValueError: an unknown body, a point of a wrong shape, or flat axes for a spatial mechanism.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.linspace(0, 2 * jnp.pi, 9), guess)

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import textwrap
+import types
 
 import matplotlib.pyplot as plt
 import pytest
@@ -66,6 +67,25 @@ def undocumented(value) -> set[str]:
     return missing
 
 
+def missing_sections(value) -> set[str]:
+    """Sections that a function should have: its arguments, what it returns, and examples."""
+    doc, signature = inspect.getdoc(value) or "", inspect.signature(value)
+    wanted = {"Examples": True, "Args": bool(signature.parameters), "Returns": returns(value)}
+    return {title for title, needed in wanted.items() if needed and f"{title}:\n" not in doc}
+
+
+def returns(function) -> bool:
+    """True unless the annotation of a function says that it returns nothing."""
+    return inspect.signature(function).return_annotation not in (None, "None")
+
+
+def methods(kind: type) -> dict[str, types.FunctionType]:
+    """Methods that a class defines itself, by name; no properties and no private ones."""
+    own = {name: getattr(value, "__func__", value) for name, value in vars(kind).items() if not name.startswith("_")}
+    own = {name: inspect.unwrap(value) for name, value in own.items() if callable(value)}
+    return {name: value for name, value in own.items() if inspect.isfunction(value) and value.__name__ == name}
+
+
 def examples(name: str, value) -> list[doctest.Example]:
     """The lines of its docstring that begin with >>>, and what they give."""
     return doctest.DocTestParser().get_examples(inspect.getdoc(value) or "", name)
@@ -110,6 +130,20 @@ def test_all_are_found():
 @pytest.mark.parametrize("name", PUBLIC)
 def test_arguments(name):
     assert undocumented(PUBLIC[name]) == set()
+
+
+@pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if not isinstance(value, type)])
+def test_sections(name):
+    assert missing_sections(PUBLIC[name]) == set()
+
+
+@pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if isinstance(value, type)])
+def test_sections_of_methods(name):
+    """A docstring of one line says what the method returns. A longer one has a section for that."""
+    for method, function in methods(PUBLIC[name]).items():
+        doc = inspect.cleandoc(function.__doc__ or "")
+        if len(doc.splitlines()) > 1 and returns(function):
+            assert re.search("^(Returns|Yields):$", doc, re.MULTILINE), method
 
 
 @pytest.mark.parametrize("name", HANDLED)

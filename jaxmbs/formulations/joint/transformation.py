@@ -40,8 +40,7 @@ def velocity_transformation(
 
     The block R_ij of body i and joint j is that of their Table 1 if joint j is on the path from the ground to body i, as
     in the secondary path matrix π*, else zero: (u × d, u) for a unit vector u of a revolute joint at the start of an arm
-    d, (u, 0) for a prismatic one. Composite joints have the columns of the joints they consist of. A θ of a wrong shape
-    raises `ValueError`.
+    d, (u, 0) for a prismatic one. Composite joints have the columns of the joints they consist of.
 
     Args:
         mech: the mechanism.
@@ -55,7 +54,11 @@ def velocity_transformation(
         cut: names of joints to cut.
 
     Returns:
-        (m, l), or with a row for each natural coordinate.
+        (m, l), one column for each entry of θ̇; with natural coordinates one row for each of them.
+
+    Raises:
+        ValueError: θ of a wrong shape, an unknown name of coordinates, or a name in `base` or `cut` that cannot be
+            used; see `topology.spanning_tree`.
 
     Examples:
         >>> print(mbs.velocity_transformation(pendulum, jnp.array([0.0])))  # ẋ, ẏ, φ̇
@@ -85,8 +88,6 @@ def velocity_transformation_rate(
 ) -> Float[Array, "m l"]:
     """Return Ṙ(θ, θ̇), so that v̇ = R θ̈ + Ṙ θ̇; Issa and Arczewski (3.6).
 
-    θ or θ̇ of a wrong shape raises `ValueError`.
-
     Args:
         mech: the mechanism.
         theta: θ, as for `velocity_transformation`.
@@ -99,6 +100,9 @@ def velocity_transformation_rate(
 
     Returns:
         (m, l), rows as of R.
+
+    Raises:
+        ValueError: θ̇ of a wrong shape, or an error of `velocity_transformation`.
 
     Examples:
         >>> print(mbs.velocity_transformation_rate(pendulum, jnp.array([0.0]), jnp.array([3.0])))

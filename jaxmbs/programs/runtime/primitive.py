@@ -43,6 +43,9 @@ def emission(name: str) -> AbstractContextManager[Any]:
         name: "llvm", machine code on CPUs and one kernel on NVIDIA GPUs, the default; "xla", elementwise XLA operations;
             "array", JAX's array operations as they were written; "gpu-on-host", a GPU's kernel on a CPU, for tests.
 
+    Returns:
+        The context manager.
+
     Raises:
         ValueError: another name.
 

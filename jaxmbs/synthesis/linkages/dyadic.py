@@ -254,9 +254,14 @@ class Dyadic(AbstractDyadic):
         return design
 
     def free_numbers(self, dyads: np.ndarray, point: np.ndarray) -> np.ndarray:
-        """Return free numbers (count, n) from the six numbers of each dyad (count, K, 6) and points (count, 2).
+        """Return free numbers of linkages with the crank's pivot at the origin and the angle 0.
 
-        The crank's pivot is at the origin, and the angle is 0.
+        Args:
+            dyads: the six numbers of each dyad, (count, K, 6).
+            point: (count, 2).
+
+        Returns:
+            (count, n).
         """
         entries = [(dyads[:, k, at], kind) for _, k, at, kind in self.dyad_entries()]
         columns = [np.log(x) if kind == "log" else x for x, kind in entries]

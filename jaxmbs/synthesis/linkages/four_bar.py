@@ -58,12 +58,18 @@ class FourBar(AbstractDyadic):
 
     @staticmethod
     def design(u: Float[Array, "10"]) -> dict[str, Array]:
-        """Return the design of free numbers u.
+        """Return the design of free numbers.
 
         The first three are the logarithms of the shorter of crank and ground, of its difference to the longer one, and of
         the slack. The tanh of the fourth is the difference of coupler and rocker, relative to that of crank and ground.
         Then come point, angle, pivot and kind. In the kind with free lengths the first four are the logarithms of
         ground, crank, coupler, and of the ratio of rocker and coupler.
+
+        Args:
+            u: (10,).
+
+        Returns:
+            Lengths, angle in radians, point (2,) and pivot (2,) by name.
         """
         shorter, more, slack = jnp.exp(u[0]), jnp.exp(u[1]), jnp.exp(u[2])
         longer = shorter + more
@@ -94,7 +100,14 @@ class FourBar(AbstractDyadic):
     def joints(b: dict, angle, sign, xp: Any = jnp):
         """Return the crank's pin, the directions of coupler and rocker, and the cosine of the angle between these two.
 
-        Axes are along the line of the pivots. xp: see `close_links`.
+        Args:
+            b: the design.
+            angle: crank angle in radians.
+            sign: the branch, 1 or −1.
+            xp: see `close_links`.
+
+        Returns:
+            The pin (2,), two unit vectors (2,), in axes along the line of the pivots, and a number.
         """
         pin = b["crank"] * xp.stack([xp.cos(angle), xp.sin(angle)])
         line = xp.stack([b["ground"] - pin[0], -pin[1]])
@@ -114,9 +127,16 @@ class FourBar(AbstractDyadic):
 
     @staticmethod
     def mechanism(b: dict, start=0.0, turn=1.0) -> Mechanism:  # type: ignore[override]
-        """Return the mechanism with a motor that turns the crank by 2π `turn` in a unit of time, from the angle `start`.
+        """Return the mechanism with a motor that turns the crank.
 
-        Bodies are "crank", "coupler" and "rocker" with their origins at O, A and C and x along the links.
+        Args:
+            b: the design.
+            start: crank angle at the time 0, in radians.
+            turn: number of turns in a unit of time.
+
+        Returns:
+            The mechanism. Its bodies "crank", "coupler" and "rocker" have their origins at O, A and C and x along the
+            links.
         """
         return Dyadic().mechanism(b, start, turn)
 

@@ -70,11 +70,19 @@ class Linkage(abc.ABC):
 
     @abc.abstractmethod
     def frames(self, b: dict, angle, signs: Float[Array, " s"]) -> tuple[dict[str, Any], Float[Array, " c"]]:
-        """Return the frames (origin, x axis) of links at a crank angle, and the cosines of the angles between links.
+        """Return the frames of links at a crank angle, and the cosines of the angles between links.
 
-        Frames are by name of the link, in axes along the linkage's own line with the origin at the crank's pivot. There
-        is a cosine for each pair of circles that intersect; beyond ±1 they do not, and the links are placed as if
+        There is a cosine for each pair of circles that intersect; beyond ±1 they do not, and the links are placed as if
         stretched.
+
+        Args:
+            b: the design.
+            angle: crank angle in radians.
+            signs: (s,), the branch.
+
+        Returns:
+            Origin (2,) and x axis (2,) by name of the link, in axes along the linkage's own line with the origin at the
+            crank's pivot; and the cosines (c,).
         """
 
     @abc.abstractmethod
@@ -125,9 +133,16 @@ class Linkage(abc.ABC):
         return len(self.numbers)
 
     def apply_similarity(self, u: np.ndarray, scale, turn, shift) -> np.ndarray:
-        """Return free numbers (N, n) of the same linkages after scaling and turning about the origin, and a shift.
+        """Return the free numbers of linkages after scaling and turning about the origin, and a shift.
 
-        scale and turn are (N,), shift is (N, 2); angles are in radians.
+        Args:
+            u: free numbers (N, n).
+            scale: (N,).
+            turn: (N,), angles in radians.
+            shift: (N, 2), lengths.
+
+        Returns:
+            (N, n).
         """
         u, kinds = u.copy(), np.array(self.numbers)
         u[:, kinds == "log"] += np.log(scale)[:, None]

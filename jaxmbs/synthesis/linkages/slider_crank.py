@@ -63,7 +63,14 @@ class SliderCrank(AbstractDyadic):
     def joints(b: dict, angle, sign, xp: Any = jnp):
         """Return the crank's pin, the direction of the coupler, and the cosine of its angle with the normal of the line.
 
-        xp: see `close_links`.
+        Args:
+            b: the design.
+            angle: crank angle in radians.
+            sign: the branch, 1 or −1.
+            xp: see `close_links`.
+
+        Returns:
+            The pin (2,) and the unit vector (2,), in axes along the line, and a number.
         """
         pin = b["crank"] * xp.stack([xp.cos(angle), xp.sin(angle)])
         ahead, cosine = end_on_line(b["offset"] - pin[1], b["coupler"], sign, xp)

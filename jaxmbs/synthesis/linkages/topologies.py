@@ -24,7 +24,7 @@ def topologies(links: int, kinds: Iterable[str] = (RRR,)) -> list[Dyadic]:
         kinds: kinds of dyads to use, from "RRR", "RRP" and "RPR"; see `Dyad`.
 
     Returns:
-        The linkages.
+        The linkages, no two of them the same.
 
     Raises:
         ValueError: an even number of links, or fewer than three.
