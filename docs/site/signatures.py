@@ -2,7 +2,7 @@
 
 The arguments of an element are fields of a dataclass or those of its own `__init__`, so griffe does not find them in one
 place. They are read from the class itself. An argument that `jaxmbs.numerics.arrays.real` declares as a field has the
-type of the numbers that users give, such as `Float[ArrayLike, "3"]`.
+type of the numbers that users give, such as `Float[ArrayLike, "3"]`. A method without types has those of its base class.
 """
 
 import ast
@@ -22,6 +22,10 @@ CONVERTERS = {
     motion.as_motion: "AbstractMotion | ArrayLike | Callable",
     forces.as_value: "ArrayLike | AbstractMotion | Callable",
 }
+# Base classes that the reference does not show, because most classes have one of them.
+PLAIN_BASES = ("eqx.Module", "NamedTuple")
+# Characters around a shape in the source of an annotation.
+QUOTES_AND_BLANKS = "\"' "
 # Longest text of a default value, in characters.
 MAX_DEFAULT_LENGTH = 60
 # Types of arguments that many elements have, where the code does not give one.
@@ -40,7 +44,11 @@ class Signatures(griffe.Extension):
             if member.is_function:
                 show_constants(member, module)
             if member.is_class and not member.parent.is_class:
-                add_signature(member, getattr(module, member.name, None))
+                kind = getattr(module, member.name, None)
+                if isinstance(kind, type):
+                    inherit_types(member, kind)
+                    add_signature(member, kind)
+                    member.bases = [x for x in member.bases if not str(x).startswith("_") and str(x) not in PLAIN_BASES]
             show_types(member)
 
 
@@ -74,15 +82,15 @@ def show_types(member: griffe.Object) -> None:
 
 
 def full(annotation, aliases: Mapping[str, griffe.Object]):
-    """Return an annotation with names of arrays, such as `Vector`, replaced by their types, and its shapes stripped.
+    """Return an annotation with names such as `Vector` replaced by types of arrays, and shapes in double quotes.
 
-    The blank in a shape such as `" n"` is for tools that take the text for a name.
+    The blank in a shape such as `" n"` is left out: it is for tools that would take the text for a name.
     """
     if isinstance(annotation, str):
-        return f"'{annotation[2:]}" if annotation.startswith("' ") else annotation
+        return f'"{annotation.strip(QUOTES_AND_BLANKS)}"' if annotation[:1] in ("'", '"') else annotation
     if isinstance(annotation, griffe.ExprName) and annotation.name in aliases:
         value = getattr(aliases[annotation.name], "value", None) if not aliases[annotation.name].is_alias else None
-        return value if str(value).startswith("Float[") else annotation
+        return full(value, aliases) if str(value).startswith("Float[") else annotation
     if not isinstance(annotation, griffe.Expr):
         return annotation
     for field in dataclasses.fields(annotation):
@@ -94,11 +102,35 @@ def full(annotation, aliases: Mapping[str, griffe.Object]):
     return annotation
 
 
-def add_signature(own: griffe.Class, kind: type | None) -> None:
+def inherit_types(own: griffe.Class, kind: type) -> None:
+    """Give methods and properties that have no types those of the base class that declares them."""
+    for base in kind.__mro__[1:]:
+        if not base.__module__.startswith("jaxmbs"):
+            continue
+        scope = own.modules_collection[base.__module__]
+        for name, declared in vars(base).items():
+            member = own.members.get(name)
+            if member is None or not (member.is_function or member.is_attribute):
+                continue
+            function = inspect.unwrap(getattr(declared, "fget", None) or getattr(declared, "__func__", declared))
+            for argument, written in getattr(function, "__annotations__", {}).items():
+                if written == "Any":
+                    continue
+                type_ = griffe.get_expression(ast.parse(str(written), mode="eval").body, parent=scope)
+                if argument != "return" and member.is_function and argument in member.parameters:
+                    parameter = member.parameters[argument]
+                    parameter.annotation = parameter.annotation or type_
+                elif argument == "return" and member.is_function:
+                    member.returns = member.returns or type_
+                elif argument == "return":
+                    member.annotation = member.annotation or type_
+
+
+def add_signature(own: griffe.Class, kind: type) -> None:
     """Give a class the signature with which it is called. Results, errors and enumerations get none."""
     own.members.pop("__init__", None)
     doc = own.docstring.value if own.docstring else ""
-    if not isinstance(kind, type) or issubclass(kind, BaseException | enum.Enum) or "Attributes:\n" in doc:
+    if issubclass(kind, BaseException | enum.Enum) or "Attributes:\n" in doc:
         return
     if "Args:\n" not in doc and inspect.isabstract(kind):
         return

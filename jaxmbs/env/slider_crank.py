@@ -112,7 +112,7 @@ class SliderCrank(Environment):
         return 1 - (away / params["crank"]) ** 2 - self.effort * action @ action
 
     def metrics(self, params, task, now):
-        """Return the distance of the slider from its target (m)."""
+        """Return {"distance": distance of the slider from its target (m)}."""
         return {"distance": jnp.abs(now.position("slider.x") - self.target(params, task))}
 
 

@@ -41,7 +41,7 @@ class Gravity(AbstractForce):
         return state.generalized({name: weight(name, body) for name, body in state.bodies.items()})
 
     def potential(self, state):
-        """Return V = −Σ m gᵀ r_c."""
+        """Return the potential energy V = −Σ m gᵀ r_c."""
         lifted = lambda name, body: -body.mass * (self.acceleration @ body.centre_of_mass(state.poses[name]))
         return sum(lifted(name, body) for name, body in state.bodies.items())
 
@@ -127,7 +127,7 @@ class PointForce(AbstractForce):
         return state.poses[self.body].direction(force) if self.follower else force
 
     def measures(self, state):
-        """Return the force F in the ground frame."""
+        """Return the force F (d,) in the ground frame."""
         return {"force": self._force(state)}
 
     def check(self, dimension):
@@ -176,13 +176,13 @@ class UserForce(AbstractForce):
     potential_energy: Callable | None = eqx.field(default=None, converter=lambda f: as_pytree(f) if callable(f) else f)
 
     def generalized(self, state):
-        """Return f(state), or raise `ValueError` if it has another shape than v."""
+        """Return f(state) (m,), or raise `ValueError` if it has another shape than v."""
         value = jnp.asarray(self.f(state), state.q.dtype)
         require(value.shape == state.v.shape, f"f must give shape {state.v.shape}, got {value.shape}")
         return value
 
     def potential(self, state):
-        """Return V(q); zero if no potential energy was given."""
+        """Return the potential energy V(q); zero if no potential energy was given."""
         energy = 0.0 if self.potential_energy is None else self.potential_energy(state.q)
         return jnp.asarray(energy, state.q.dtype)
 

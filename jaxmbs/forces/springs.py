@@ -126,7 +126,7 @@ class AbstractSpringDamper(AbstractForce):
         return {"force": pull, "length": length, "rate": self._rate(state, along)}
 
     def potential(self, state):
-        """Return ½ k (ℓ − ℓ₀)²; zero without a stiffness."""
+        """Return the potential energy ½ k (ℓ − ℓ₀)²; zero without a stiffness."""
         if self.stiffness is None:
             return jnp.zeros((), state.q.dtype)
         length, _ = self._line(state)
@@ -286,7 +286,7 @@ class AxialSpring(AbstractForce):
         return i.axis(self.axis_i) @ (j.point(point_j) - i.point(point_i))
 
     def potential(self, state):
-        """Return ½ k (s − s₀)²; zero without a stiffness."""
+        """Return the potential energy ½ k (s − s₀)²; zero without a stiffness."""
         if self.stiffness is None:
             return jnp.zeros((), state.q.dtype)
         return self.stiffness * (self._slide(state) - self.free_length) ** 2 / 2

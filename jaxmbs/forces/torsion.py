@@ -62,7 +62,7 @@ class AbstractTorsionSpring(AbstractForce):
         return i.spin_to(j, state.velocities[self.i], state.velocities[self.j], self._axes(state)[0])
 
     def measures(self, state):
-        """Return the torque T on body j, the angle θ of j relative to i, and its rate."""
+        """Return the torque T on body j, the angle θ of j relative to i in radians, and its rate."""
         return {"torque": self._torque(state), "angle": self._angle(state), "rate": self._rate(state)}
 
     def _axes(self, state):
@@ -71,7 +71,7 @@ class AbstractTorsionSpring(AbstractForce):
         return axis_i, self.axis_j
 
     def potential(self, state):
-        """Return ½ k (θ − θ₀)²; zero without a stiffness."""
+        """Return the potential energy ½ k (θ − θ₀)²; zero without a stiffness."""
         if self.stiffness is None:
             return jnp.zeros((), state.q.dtype)
         return self.stiffness * (self._angle(state) - self.free_angle) ** 2 / 2

@@ -202,7 +202,7 @@ class RevoluteDriver(Driver, PlanarConstraint):
         self.angle_j = angles[1] if angle_j is None else angle_j
 
     def measure(self, i, j):
-        """Return (φ_j + θ_j) − (φ_i + θ_i), the angle from the x″ axis on i to that on j."""
+        """Return (φ_j + θ_j) − (φ_i + θ_i), the angle in radians from the x″ axis on i to that on j."""
         return j.phi + self.angle_j - i.phi - self.angle_i
 
     def guide(self, mobility, swapped):

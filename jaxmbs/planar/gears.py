@@ -65,7 +65,7 @@ class Gear(Points, MarkedConstraint):
         return jnp.where(equal, belt, -(perpendicular(direction(theta)) @ d))[None]
 
     def drawn_marks(self, i, j):
-        """Return [θ_i, θ_j] of the points that touch in these poses, in the body frames; no extra coordinates."""
+        """Return the angles [θ_i, θ_j] in radians of the points that touch, in the body frames; no extra coordinates."""
         theta = bearing(self.separation(i, j))
         return [theta - i.phi, theta + jnp.pi - j.phi], ()
 
@@ -114,7 +114,7 @@ class RackPinion(Points, MarkedConstraint):
         return jnp.stack([rolling, perpendicular(v) @ d - v_length * self.radius_j])
 
     def drawn_marks(self, i, j):
-        """Return [θ_i, θ_j] with which the pinion meshes in these poses; no extra coordinates."""
+        """Return the angles [θ_i, θ_j] in radians with which the pinion meshes; no extra coordinates."""
         v, d = i.direction(self.axis_i), self.separation(i, j)
         alpha = (d - v) @ v / (length(self.axis_i) * self.radius_j)
         angle_i = bearing(jnp.asarray(self.axis_i))

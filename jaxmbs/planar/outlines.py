@@ -144,7 +144,7 @@ class FunctionOutline(AbstractOutline):
         self.part = part
 
     def radius(self, alpha):
-        """Return ρ(α); the user's function is called with α modulo 2π."""
+        """Return ρ(α), a length; the user's function is called with α modulo 2π."""
         if callable(self.rho):
             return jnp.asarray(self.rho(jnp.mod(alpha, 2 * jnp.pi)), jnp.result_type(alpha))
         return self.rho + 0 * alpha
@@ -173,7 +173,7 @@ class SplineOutline(AbstractOutline):
     part: Array | None = _part()
 
     def radius(self, alpha):
-        """Return ρ(α) by the periodic spline through the radii."""
+        """Return ρ(α), a length, by the periodic spline through the radii."""
         return periodic_spline(jnp.asarray(self.radii), 2 * np.pi, alpha)
 
     def check(self):

@@ -413,7 +413,7 @@ def coordinates(
             (3,); not rotated unless given.
 
     Returns:
-        (7,).
+        (7,), a position and Euler parameters.
 
     Raises:
         ValueError: `rotated` has another shape.

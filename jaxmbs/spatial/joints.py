@@ -237,7 +237,7 @@ class Gear(Frames, MarkedConstraint):
         return self.axes_i.T @ i.components(d), self.axes_j.T @ j.components(-d)
 
     def drawn_marks(self, i, j, alpha_i, alpha_j):
-        """Return [θ_i, θ_j] with which the gears mesh in these poses, and (α_i, α_j), nearest to those given."""
+        """Return the angles [θ_i, θ_j] in radians with which the gears mesh, and (α_i, α_j), nearest to those given."""
         on_i, on_j = self._lines_of_centres(i, j)
         angles = [_nearest_turn(bearing(on_i[:2]), alpha_i), _nearest_turn(bearing(on_j[:2]), alpha_j)]
         return angles, tuple(angles)

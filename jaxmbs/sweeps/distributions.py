@@ -148,7 +148,7 @@ class Choice(AbstractDistribution):
         return ()
 
     def of(self, u):
-        """Return the value in whose interval of [0, 1] u lies."""
+        """Return the values (rows,) in whose intervals of [0, 1] u lies."""
         values = np.asarray(self.values, float)
         return values[np.minimum((u * len(values)).astype(int), len(values) - 1)]
 

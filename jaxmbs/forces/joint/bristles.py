@@ -75,7 +75,7 @@ class BristleFriction(AbstractEffort, AbstractStatefulForce):
         return rate - self.stiffness * jnp.abs(rate) * self.known[0] / limit
 
     def effort(self, state, along):
-        """Return τ = −(σ₀ z + σ₁ ż + c ẋ)."""
+        """Return the torque or force τ = −(σ₀ z + σ₁ ż + c ẋ)."""
         return -(self.stiffness * self.known[0] + self.damping * self._bending(along.rate) + self.viscous * along.rate)
 
     def check(self, dimension):

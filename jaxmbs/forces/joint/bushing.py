@@ -96,7 +96,7 @@ class Bushing(AbstractForce):
         return opposite(state, self.i, on_i, self.j, on_j)
 
     def potential(self, state):
-        """Return ½ xᵀK x."""
+        """Return the potential energy ½ xᵀK x."""
         x = self._displacement(state.poses[self.i], state.poses[self.j])
         return x @ self.stiffness @ x / 2
 

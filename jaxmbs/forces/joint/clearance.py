@@ -139,7 +139,7 @@ class ClearanceRevolute(AbstractContactForce):
         return total
 
     def potential(self, state):
-        """Return Σ k δⁿ⁺¹ / (n + 1) over the contacts with δ > 0."""
+        """Return the potential energy Σ k δⁿ⁺¹ / (n + 1) over the contacts with δ > 0."""
         return sum(contact_energy(depth, self.stiffness, self.exponent) for *_, depth in self._contacts(state))
 
     def measures(self, state):

@@ -90,7 +90,7 @@ class JointSpring(AbstractEffort):
     needed = ("stiffness", "damping", "effort_law")
 
     def effort(self, state, along):
-        """Return τ = −k (x − x₀) − c ẋ + τ_n(x, ẋ)."""
+        """Return the torque or force τ = −k (x − x₀) − c ẋ + τ_n(x, ẋ)."""
         x, total = along.near(self.free), jnp.zeros_like(along.rate)
         if self.stiffness is not None:
             total = total - self.stiffness * (x - self.free)
@@ -99,7 +99,7 @@ class JointSpring(AbstractEffort):
         return total if self.effort_law is None else total + self.effort_law(x, along.rate)
 
     def potential(self, state):
-        """Return ½ k (x − x₀)²; zero without a stiffness."""
+        """Return the potential energy ½ k (x − x₀)²; zero without a stiffness."""
         if self.stiffness is None:
             return jnp.zeros((), state.q.dtype)
         return self.stiffness * (self._along(state).near(self.free) - self.free) ** 2 / 2
@@ -146,7 +146,7 @@ class JointStop(AbstractEffort, AbstractContactForce):
     needed = ("lower", "upper")
 
     def effort(self, state, along):
-        """Return the effort of the limit that is exceeded, towards the allowed range; zero within it."""
+        """Return the torque or force of the limit that is exceeded, towards the allowed range; zero within it."""
         total = jnp.zeros_like(along.rate)
         for sign, depth in self._depths(along):
             rate = sign * along.rate
@@ -155,7 +155,7 @@ class JointStop(AbstractEffort, AbstractContactForce):
         return total
 
     def potential(self, state):
-        """Return k δⁿ⁺¹ / (n + 1) with δ the amount by which a limit is exceeded; zero within the limits."""
+        """Return the potential energy k δⁿ⁺¹ / (n + 1) for an excess δ over a limit; zero within the limits."""
         total = jnp.zeros((), state.q.dtype)
         for _, depth in self._depths(self._along(state)):
             total = total + contact_energy(depth, self.stiffness, self.exponent)
@@ -205,7 +205,7 @@ class OneWayClutch(AbstractEffort):
     reverse: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def effort(self, state, along):
-        """Return τ = T tanh(c w / T) against the blocked direction; zero while the joint runs free."""
+        """Return the torque or force τ = T tanh(c w / T) against the blocked direction; zero while the joint runs free."""
         sign = -1 if self.reverse else 1
         drag = self.damping * jnp.maximum(-sign * along.rate, 0)
         return sign * (drag if self.capacity is None else self.capacity * jnp.tanh(drag / self.capacity))

@@ -76,7 +76,7 @@ class JointInertia(AbstractInertialEffort):
         return self.inertia
 
     def effort(self, state, along):
-        """Return −J ẍ, or raise `ValueError` before accelerations are known."""
+        """Return the torque or force −J ẍ, or raise `ValueError` before accelerations are known."""
         require(self.size is not None, "needs accelerations, which are not known here; `force_elements` finds them")
         return self.size
 

@@ -98,7 +98,7 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return None if self.inertia is None or self.backlash is not None else self.ratio**2 * self.inertia
 
     def effort(self, state, along):
-        """Return τ: that of the teeth with a backlash, else that of the drive and of the rotor's inertia."""
+        """Return the effort τ: that of the teeth with a backlash, else that of the drive and of the rotor's inertia."""
         if self.backlash is not None:
             return self._tooth_effort(along)
         drive = self._drive(state, along.rate)
@@ -121,12 +121,12 @@ class Motor(AbstractInertialEffort, AbstractStatefulForce, AbstractContactForce)
         return (0.0,) * len(self.states)
 
     def at_start(self, state):
-        """Return zeros for the states; the rate of the rotor is that of the joint."""
+        """Return zeros (k,) for the states; the rate of the rotor is that of the joint."""
         start = super().at_start(state)
         return start if self.backlash is None else start.at[-1].set(self._along(state).rate)
 
     def rates(self, state):
-        """Return the rates of the states: di/dt, then ṡ and ẇ with a backlash."""
+        """Return the rates (k,) of the states: di/dt, then ṡ and ẇ with a backlash."""
         along, found = self._along(state), []
         rate = self._rate(along.rate)
         if self.inductance is not None:
@@ -255,7 +255,7 @@ class Servo(AbstractEffort):
     limit: Array | None = real(optional=True, default=None)
 
     def effort(self, state, along):
-        """Return τ = k_p (x_s − x) + k_v (ẋ_s − ẋ), kept within ±τ_max."""
+        """Return the torque or force τ = k_p (x_s − x) + k_v (ẋ_s − ẋ), kept within ±τ_max."""
         target = evaluate(self.target, state, (), "target")
         effort = self.position_gain * (target - along.near(target)) - self.velocity_gain * along.rate
         if isinstance(self.target, AbstractMotion):
