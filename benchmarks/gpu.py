@@ -3,8 +3,8 @@
 First the checks, each in its own process and all at once: a case as a kernel on the GPU against the CPU, with status and
 gap. Then the speed, one case after the other: steps per second for batches from 2¹⁰ to 2²⁰, beside some programs as
 elementwise XLA, a chain in MJX if that is installed, and the four-bar in textbook JAX. Programs that take minutes to
-compile do so while kernels are measured. Writes the section "On a GPU" of gpu.md, and gpu.png; cases without time left
-are named.
+compile do so while kernels are measured. Writes the section "On a GPU" of gpu.md, and its pictures; cases without time left
+are named. `--draw` draws the pictures from the numbers of the page, on any machine.
 
 `--host` runs all of it on a CPU with small batches, the kernels thread by thread: it tests this script and measures
 nothing. It needs only the package: `pip install --no-deps .` on an image that has JAX.
@@ -29,15 +29,18 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax
 import jax.numpy as jnp
+import matplotlib as mpl
 import models
 import numpy as np
 import textbook
 from gpu_cases import CASES, STEP, STEPS
-from page import write
+from matplotlib.figure import Figure
+from page import PAGE, write
 from timing import measure
 
 import jaxmbs as mbs
 from jaxmbs.programs import default_platform, emission
+from jaxmbs.viz import style
 
 # Folder of the benchmarks.
 FOLDER = Path(__file__).parent
@@ -59,6 +62,15 @@ MAX_COMPILE_SECONDS = 240
 MAX_RUN_SECONDS = 2
 # Text of the cell of a case that failed.
 FAILED = "**failed**"
+
+
+# Lines of the page with its pictures.
+PICTURES = (
+    "How large a batch has to be, float64:", "", "![Steps per second over the size of the batch](gpu_batch.png)", "",
+    "The two precisions:", "", "![Steps per second in float64 and float32](gpu_precision.png)", "",
+    "Gradients:", "", "![Steps per second of runs, and of value and gradient](gpu_gradients.png)", "",
+    "Other code:", "", "![Steps per second of kernels, of elementwise XLA and of MJX](gpu_other_code.png)",
+)  # fmt: skip
 
 
 class Setting(NamedTuple):
@@ -275,28 +287,105 @@ def ratios(setting, measured, checked):
     return lines
 
 
-def draw(measured, path):
-    """Draw steps per second over the size of the batch."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
+def speeds_of_page():
+    """Return {(case, type, code): {batch: steps per second}} from the table of speeds of the page."""
+    found, sizes = {}, []
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[:4] == ["case", "type", "code", "first call, s"]:
+            sizes = [2 ** int(cell[2:]) for cell in cells[4:-1]]
+        elif sizes and len(cells) == len(sizes) + 5 and not cells[0].startswith("-"):
+            rates = zip(sizes, cells[4:-1], strict=True)
+            found[tuple(cells[:3])] = {size: float(rate) for size, rate in rates if rate}
+    return found
 
-    figure = Figure(figsize=(8, 6), layout="constrained")
+
+def draw():
+    """Draw the speeds of the page: by the size of the batch, by precision, of gradients, and beside other code."""
+    speeds = speeds_of_page()
+    draw_batches(speeds, FOLDER / "gpu_batch.png")
+    cases = dict.fromkeys(
+        name for name, dtype, code in speeds if (name, "float32", code) in speeds and code == "kernel"
+    )
+    pairs = {shown(name): [(name, dtype, "kernel") for dtype in ("float64", "float32")] for name in cases}
+    draw_pairs(speeds, pairs, ("float64", "float32"), FOLDER / "gpu_precision.png")
+    gradients = [name.removesuffix(", gradient") for name, *_ in speeds if name.endswith(", gradient")]
+    pairs = {shown(name): [(name + more, "float64", "kernel") for more in ("", ", gradient")] for name in gradients}
+    draw_pairs(speeds, pairs, ("run", "value and gradient"), FOLDER / "gpu_gradients.png")
+    others = [kind for kind in speeds if kind[2] != "kernel"]
+    pairs = {
+        f"{shown(name)}\n{code}, {dtype}": [(name, dtype, "kernel"), (name, dtype, code)]
+        for name, dtype, code in others
+    }
+    draw_pairs(speeds, pairs, ("kernel", "other code"), FOLDER / "gpu_other_code.png")
+
+
+def draw_batches(speeds, path):
+    """Draw steps per second over the size of the batch, of kernels in float64."""
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
-    palette, colours = colormaps["tab20"], {}
-    for (name, dtype, code), found in measured.items():
-        if not found:
-            continue
-        colour = colours.setdefault(name, palette(len(colours) % 20))
-        sizes, rates, _ = zip(*found, strict=True)
-        other = code in CODES or code in CASES[name].others
-        style = ("x:" if other else "o-") if dtype == "float64" else "x-." if other else "o--"
-        label = ", ".join([name, *[CODES.get(code, code)] * other, *["float32"] * (dtype == "float32")])
-        axes.loglog(sizes, rates, style, color=colour, label=label, markersize=4)
-    axes.set_xlabel("samples of the batch")
-    axes.set_ylabel("steps per second")
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=7, ncols=3, handlelength=4, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12))
-    figure.savefig(path, dpi=120)
+    kept = [name for name, dtype, code in speeds if dtype == "float64" and code == "kernel"]
+    kept = [name for name in kept if "1,000 steps" not in name and "gradient" not in name]
+    for k, name in enumerate(kept):
+        rates = speeds[name, "float64", "kernel"]
+        axes.loglog(rates.keys(), rates.values(), "o-", color=style.colour_of(k), markersize=5)
+        end = max(rates), rates[max(rates)]
+        # The two fastest curves end close to each other.
+        shift = {"four-bar, Augmented": 5, "kinematics": -5}.get(name, 0)
+        axes.annotate(
+            shown(name), end, (8, shift), textcoords="offset points", va="center", fontsize=9, color=style.INK
+        )
+    axes.set_xlim(800, 5e7)
+    axes.set_xticks(SIZES, [f"$2^{{{size.bit_length() - 1}}}$" for size in SIZES])
+    axes.minorticks_off()
+    axes.set(xlabel="samples of the batch", ylabel="steps per second")
+    style.tidy(axes, equal=False)
+    figure.savefig(path, dpi=150)
+
+
+def draw_pairs(speeds, pairs, names, path):
+    """Draw the two speeds of each pair of kinds of runs at their largest common batch, and the ratio of the speeds."""
+    figure = Figure(figsize=(7, 1.0 + 0.42 * len(pairs)), layout="constrained")
+    axes = figure.subplots()
+    labels = []
+    for k, (label, kinds) in enumerate(pairs.items()):
+        first, second = (speeds[kind] for kind in kinds)
+        size = max(set(first) & set(second))
+        labels.append(f"{label}, $2^{{{size.bit_length() - 1}}}$ samples")
+        rates = first[size], second[size]
+        axes.plot(rates, (k, k), color=style.GROUND_COLOUR, linewidth=1.5, zorder=1)
+        for place, rate in enumerate(rates):
+            name = names[place] if k == 0 else None
+            axes.plot(rate, k, "o", color=style.colour_of(place), markersize=9, label=name)
+        ratio = max(rates) / min(rates)
+        text = f"{ratio:.1f} ×" if ratio < 10 else f"{ratio:.0f} ×"
+        middle = math.sqrt(rates[0] * rates[1])
+        axes.annotate(text, (middle, k), (0, 4), textcoords="offset points", ha="center", fontsize=9, color=style.INK)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.6)
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    axes.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda rate, _: power_of_ten(rate)))
+    axes.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 3)))
+    axes.minorticks_off()
+    axes.set_xlabel("steps per second")
+    axes.legend(frameon=False, fontsize=9, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
+    style.tidy(axes, equal=False)
+    axes.grid(False, axis="y")
+    figure.savefig(path, dpi=150)
+
+
+def power_of_ten(number):
+    """Return a positive number with one digit as mathematical text, such as 3·10⁸."""
+    exponent = math.floor(math.log10(number) + 1e-9)
+    digit = round(number / 10**exponent)
+    return f"$10^{{{exponent}}}$" if digit == 1 else f"${digit}·10^{{{exponent}}}$"
+
+
+def shown(name):
+    """Return the name of a case as pictures show it."""
+    whole = name if name.startswith(("four-bar", "Bricard", "spatial", "five-bar")) else f"four-bar, {name}"
+    return whole.replace("joint coordinates", "JointCoordinates").replace(", 1,000 steps", "")
 
 
 def main():
@@ -305,6 +394,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=540, help="time limit")
     parser.add_argument("--only", nargs="*", help="words in the names of cases; writes no files")
     parser.add_argument("--host", action="store_true", help="small batches on a CPU, to test the script")
+    parser.add_argument("--draw", action="store_true", help="only draw the pictures, from the numbers of the page")
     parser.add_argument("--check", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.check:
@@ -312,6 +402,9 @@ def main():
         mbs.enable_cache()
         jax.config.update("jax_enable_x64", dtype == "float64")
         print(json.dumps(check(name, dtype, code, *map(int, sizes))))
+        return
+    if options.draw:
+        draw()
         return
     end = time.monotonic() + options.seconds
     setting = Setting("llvm", SIZES, SLOW_SIZES, end, options.only)
@@ -335,14 +428,13 @@ def main():
     print("\n".join(more))
     if options.only or options.host:
         return
-    draw(measured, FOLDER / "gpu.png")
     where = f"{jax.devices()[0].device_kind}, JAX {jax.__version__}"
     intro = f"{where}, {setting.check_size} samples of each case beside the CPU:"
     speed = (
         "Steps per second by the size of the batch (first calls: all checks at once, on the processors of one machine):"
     )
-    picture = "![steps per second](gpu.png)"
-    write("On a GPU", [intro, "", *checks_lines, "", speed, "", *table, "", *more, "", picture])
+    write("On a GPU", [intro, "", *checks_lines, "", speed, "", *table, "", *more, "", *PICTURES])
+    draw()
 
 
 if __name__ == "__main__":
