@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import io
 import re
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
 
@@ -21,6 +19,7 @@ from jaxmbs.io.models.json_format import elements as types
 sys.path.insert(0, str(Path(__file__).parent))
 import catalogue
 import dragged
+import element_pictures
 import figures
 import interface
 import lessons
@@ -86,7 +85,8 @@ def on_files(files, config):
     for name, title in MODULES.items():
         add(f"reference/{name}.md", content=reference(name, title))
     add("reference/api.md", content=interface.page(interface.FILE.read_text("utf-8")))
-    add("images/results.png", abs_src_path=str(ROOT / "benchmarks" / "results.png"))
+    for path in sorted((ROOT / "benchmarks").glob("*.png")):
+        add(f"images/{path.name}", abs_src_path=str(path))
     modules = bullet_list(f"[{title}]({name}.md): `{name}`" for name, title in MODULES.items())
     modules += "\n- [Interface](api.md): all names on one page, and what may be relied on"
     presumed = (inspect.getdoc(mbs) or "").partition("\n\n")[2]
@@ -101,7 +101,7 @@ def on_page_markdown(markdown, page, config, files):
     markdown = re.sub(r"\(\.\./((?:\.\./)*)examples/([0-9]\w*)\.py\)", r"(\1gallery/\2.md)", markdown)
     place = rf"[\1]({lessons.repository()}/blob/main/notebooks/\2)" if lessons.repository() else r"\1"
     markdown = re.sub(r"\[([^\]]*)\]\(\.\./notebooks/([^)]*)\)", place, markdown)
-    return markdown.replace("(../benchmarks/results.png)", "(images/results.png)")
+    return re.sub(r"\(\.\./benchmarks/(\w+\.png)\)", r"(images/\1)", markdown)
 
 
 def mechanism(space: str, entry):
@@ -122,14 +122,9 @@ def mechanism(space: str, entry):
 def picture(space: str, entry) -> str:
     """Return the picture of an entry as SVG."""
     mech, q = mechanism(space, entry)
-    figure = plt.figure(figsize=(4.2, 3.2), layout="constrained")
-    ax = figure.add_subplot(projection="3d") if space == "spatial" else figure.add_subplot()
-    mbs.viz.draw(mech, q, ax=ax, points=entry.points, labels=True)
-    ax.set_axis_off()
-    file = io.BytesIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    return file.getvalue().decode()
+    elements = {**mech.constraints, **mech.drivers}
+    element = elements["cam" if "cam" in entry.guess else "element"]
+    return element_pictures.picture(mech, q, element, entry.points)
 
 
 def element_page(space: str, name: str, own: type, entry) -> str:
