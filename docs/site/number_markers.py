@@ -194,6 +194,15 @@ class Values:
             lines.append(f"| {name} | {each} | {link} | {times('Pinocchio (C++)')} × | {times('MuJoCo')} × | {first} |")
         return "\n".join(lines)
 
+    def spatial(self) -> str:
+        """Return the table of mechanisms in space, beside MuJoCo."""
+        lines = ["| | steps | error, m | gap, m | ms per simulated second |", "|---|--:|--:|--:|--:|"]
+        for row in self.bench["tables"]["spatial"]:
+            errors = [power_of_ten(self.scale * row[field], 2) for field in ("error m", "gap")]
+            time = rounded(self.scale * row["ms per simulated second"], 2)
+            lines.append(f"| {row['name']} | {row['steps']:,} | {' | '.join(errors)} | {time} |")
+        return "\n".join(lines)
+
     def published_paths(self) -> str:
         """Return the table of Σ d² of linkages for published paths."""
         paths = self.published["paths"]
