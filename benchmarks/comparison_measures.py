@@ -12,8 +12,8 @@ DOUBLED = tuple(50 * 2**k for k in range(8))
 LINKS = 8
 # Reason given on the page why JaxSim has no four-bar.
 WELDS = (
-    "not measured: it closes loops by welds of frames in its contact model, and there is no such model of the four-bar "
-    "here"
+    "not measured, because it closes loops only by welds of frames in its contact model, and this benchmark has no such "
+    "model of the four-bar"
 )
 # Reason given on the page why tools for robots have no kinematics of a loop.
 PLANS = "no kinematic analysis of closed loops; the user would have to write Newton's method"

@@ -22,59 +22,70 @@ ABOUT = """\
 # Beside other tools
 
 This page compares jaxmbs with other tools, task by task. `make comparison` measures every tool that can do a task, and
-writes this page. The reference of each task is a closed form, or a motion that SciPy integrates from Lagrange's
-equation in one coordinate; that of the chain is Pinocchio. Problems with published numbers are on the page [Known
-problems](verification.md), times on GPUs on the page [On GPUs](gpus.md)."""
+writes this page. Errors are differences from a reference solution: a closed form for positions, a motion that SciPy
+integrates from Lagrange's equation in one coordinate for the four-bar, and Pinocchio's motion for the chain. Problems
+with published numbers are on the page [Known problems](verification.md), times on GPUs on the page [On
+GPUs](gpus.md). Times on [other pages](programs.md#how-fast) are of other runs, with other numbers of poses and steps.
+
+The four-bar has uniform bars of 1, 3 and 2.5 m with 1 kg/m, and pivots 3.5 m apart. A *batch* has {batch:,} four-bars,
+with bars within 5 % of these lengths. Times in a batch are divided by the number of its mechanisms. If a table does not
+say *batch*, one mechanism is computed at a time. Compilation is not counted, except in [The first
+result](#the-first-result)."""
 
 # Text of the section on the kinematics of a turn.
 TURN = """\
 ## Following a closed loop
 
 The crank of a four-bar turns once, in 360 poses. The error is the largest distance of the pin between coupler and
-rocker from its closed form. Times are for one pose; a batch has {batch:,} four-bars of different lengths."""
+rocker from its closed form. Times are for one pose. The last column is for the gradient by the lengths of a sum of
+squared positions, in a batch of {batch:,}."""
 
 # Text of the section on the fall of a four-bar.
 FALL = """\
 ## A motion at equal error
 
-The four-bar falls from rest for 1 s. Every tool repeats the motion with steps of half the length. The error is that of
-the final angle of the crank. The table has the milliseconds of one motion with the longest steps whose error is below
-the bound.
+The four-bar falls from rest for 1 s. Every tool simulates this motion several times, each time with steps half as long.
+The error is that of the final angle of the crank. The table has the time in milliseconds of the cheapest run whose error
+is at most the bound at the head of the column.
 
-jaxmbs closes the loop to rounding at every output, and checks every sample. The constraint of MuJoCo is a stiff spring,
-here with the most accurate stiffness. Pinocchio solves the constraint for accelerations, and does not correct the drift
-of positions."""
+jaxmbs closes the loop to rounding in every step, and checks every sample. MuJoCo closes it by a soft constraint, the
+equality `connect`, here with the stiffness that gives the smallest error. Pinocchio solves the constraint for
+accelerations, and does not correct the drift of positions."""
 
 # Text of the section on the fall of a chain.
 CHAIN = """\
 ## An open chain
 
-Eight rods in a plane move for 100 steps of 1 ms of the classical Runge–Kutta method. The table has nanoseconds for each
-step of each system, and the largest difference of a joint angle from Pinocchio."""
+A chain of eight rods in a plane is simulated for 100 steps of 1 ms by the classical Runge–Kutta method. The table has
+the nanoseconds of one step of one chain, and the largest difference of a joint angle from the result of Pinocchio."""
 
 # Text of the section on derivatives.
 SLOPES = """\
 ## A gradient by lengths
 
-The final angle of the crank after a fall of 400 steps is differentiated by the four lengths. The error is relative to
-the largest derivative. Tools without derivatives by dimensions compute two motions for each length, for central
-differences."""
+The final angle of the crank after a fall of 1 s in 400 steps is differentiated with respect to the four lengths. The
+error is relative to the largest derivative. For tools without derivatives with respect to lengths, central differences
+are taken, from two motions for each length."""
 
 # Text of the section on the time of a first result.
 FIRST = """\
 ## The first result
 
-Processor seconds of a new process that imports the tool, simulates one fall and ends. jaxmbs compiles a program for the
-mechanism in this time. The second column is with compiled programs on disk, as after `mbs.enable_cache()`."""
+The table has the processor seconds of a new process that imports the tool, simulates one fall and ends. In this time
+jaxmbs also compiles a program for the mechanism. The second column is for a process that finds the compiled program on
+disk, as with `mbs.enable_cache()`."""
 
 # Text of the section on path synthesis.
 PATH = """\
 ## Synthesis
 
-A four-bar has to draw eighteen points at given crank angles (Kunjur and Krishnamurty, 1997), with lengths and positions
-within ±2. pylinkage uses a particle swarm, once as in its documentation and once with its batched solver. jaxmbs uses
-least squares from many starts. The error is the sum of squared distances; that of jaxmbs is the largest of ten seeds.
-pylinkage's syntheses by Burmester and Freudenstein are for a few exact points, and are not compared."""
+A four-bar whose coupler point passes eighteen points at given crank angles is searched for (Kunjur and Krishnamurty,
+1997), with lengths up to 2 and positions within ±2 (*narrow bounds*). pylinkage uses a particle swarm, once as in its
+documentation (*documented*) and once with its batched solver (*batched*). jaxmbs uses least squares from several random
+initial designs. *As good as batched* means the fewest of them with which its error is at most that of the batched swarm.
+The error is the sum of squared distances; for jaxmbs it is the largest of ten seeds. The first call of jaxmbs, which
+compiles, is not counted. pylinkage's syntheses by Burmester and Freudenstein are for a few exact points, and are not
+compared."""
 
 # Section on abilities that are not measured, from the documentation of the tools: tables with a column for each tool.
 ABILITIES = Path(__file__).with_name("abilities.md").read_text().rstrip()
@@ -164,7 +175,7 @@ def text_of(results: dict) -> str:
     chain = {"ns alone": "ns alone", "ns": "ns in a batch", "error": "difference (rad)", "compile s": "compile s"}
     slopes = {"error": "error", "ms": "ms", "ms in a batch": "ms in a batch", "compile s": "compile s"}
     parts = [
-        ABOUT,
+        ABOUT.format(batch=problem.BATCH),
         measured,
         TURN.format(batch=problem.BATCH),
         table(results, "turn", turn),
@@ -190,13 +201,13 @@ def better(results: dict) -> str:
     seconds = {name: found["first"]["s"] for name, found in results["tools"].items() if "s" in found["first"]}
     quick = min(seconds, key=seconds.get)
     soon, ours = digits(seconds[quick]), digits(seconds["jaxmbs"])
-    return f"""## When to use another
+    return f"""## When to use another tool
 
 - **Contact, walking, grasping**: MuJoCo, or MJX for many at once.
 - **Flexible bodies, large displacements of beams and cables**: Exudyn.
 - **One evaluation at a time in a controller, in C++**: Pinocchio, with derivatives by states and torques in closed form.
-- **A short time to the first result**: {quick} needs {soon} s, jaxmbs {ours} s.
-- **Positions of a planar linkage of dyads, one at a time**: pylinkage, whose closed forms need no solver.
+- **A short time to the first result**: {quick} needs {soon} s, jaxmbs {ours} s (see [The first result](#the-first-result)).
+- **Positions of a planar linkage of dyads (pairs of bars), one at a time**: pylinkage, whose closed forms need no solver.
 - **Open chains of robots in a JAX program, with contact**: JaxSim.
 - **Closed loops with contact, in large batches on a GPU**: Newton with Kamino.
 - **Overconstrained spatial loops through given poses**: rational-linkages."""

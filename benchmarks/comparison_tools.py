@@ -146,7 +146,7 @@ class Exudyn:
     """Exudyn in the comparison of tools: bodies with constraints, generalized-α."""
 
     name, package = "Exudyn", "exudyn"
-    cannot: ClassVar = {"chain": "not measured: it integrates trees with the same solver as the four-bar"}
+    cannot: ClassVar = {"chain": "not measured, because it simulates open chains with the same solver as the four-bar"}
 
     def __init__(self):
         import exudyn  # noqa: F401
