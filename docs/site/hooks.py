@@ -21,7 +21,9 @@ import catalogue
 import dragged
 import element_pictures
 import figures
+import formulas
 import interface
+import lesson_pages
 import lessons
 import number_markers
 
@@ -82,6 +84,12 @@ def on_files(files, config):
         add(f"images/{name}.svg", content=figures.svg(name))
     for linkage in (dragged.four_bar, dragged.slider_crank):
         add(f"interactive/{linkage.__name__}.js", content=dragged.javascript(linkage))
+    for path in lessons.NOTEBOOKS:
+        text, outputs = lesson_pages.page(path)
+        add(f"lessons/{path.stem}.md", content=text)
+        add(f"lessons/{path.name}", abs_src_path=str(path))
+        for name, content in outputs.items():
+            add(name, content=content)
     for name, title in MODULES.items():
         add(f"reference/{name}.md", content=reference(name, title))
     add("reference/api.md", content=interface.page(interface.FILE.read_text("utf-8")))
@@ -99,9 +107,13 @@ def on_page_markdown(markdown, page, config, files):
     """Insert numbers, and replace links out of `docs`: to pages of examples, to notebooks, to a copied picture."""
     markdown = number_markers.without_markers(number_markers.insert(markdown, number_markers.Values()))
     markdown = re.sub(r"\(\.\./((?:\.\./)*)examples/([0-9]\w*)\.py\)", r"(\1gallery/\2.md)", markdown)
-    place = rf"[\1]({lessons.repository()}/blob/main/notebooks/\2)" if lessons.repository() else r"\1"
-    markdown = re.sub(r"\[([^\]]*)\]\(\.\./notebooks/([^)]*)\)", place, markdown)
+    markdown = re.sub(r"\(\.\./((?:\.\./)*)notebooks/(\w+)\.ipynb\)", r"(\1lessons/\2.md)", markdown)
     return re.sub(r"\(\.\./benchmarks/(\w+\.png)\)", r"(images/\1)", markdown)
+
+
+def on_page_content(page_html, page, config, files):
+    """Show formulas."""
+    return formulas.with_mathml(page_html)
 
 
 def mechanism(space: str, entry):
