@@ -52,7 +52,14 @@ def show(found, file):
         ax.set_visible(False)
     for ax, (name, front) in zip(axes, found.items(), strict=False):
         best = front.best
-        ax.plot(*wanted(name, best).T, color=style.PALETTE[1], linewidth=5, alpha=0.25, solid_capstyle="round")
+        ax.plot(
+            *wanted(name, best).T,
+            color=style.PALETTE[1],
+            linewidth=5,
+            alpha=0.25,
+            solid_capstyle="round",
+            clip_on=False,
+        )
         motion = mbs.kinematics(best.mechanism, np.array([0.0, 0.17, 0.33]), best.guess)
         mbs.viz.draw(best.mechanism, motion.q[-1], ax=ax, points=[best.point], size=0.5)
         ax.plot(*best.points.T, color=style.ACCENT, linewidth=1.4, zorder=5)
@@ -83,7 +90,15 @@ def write(ax, found):
         right += np.ptp(ends[:, 0]) + LETTER_SPACE
         labels = ("wanted", "drawn") if n == 0 else (None, None)
         line = wanted(name, best) + place
-        ax.plot(*line.T, color=style.PALETTE[1], linewidth=9, alpha=0.25, solid_capstyle="round", label=labels[0])
+        ax.plot(
+            *line.T,
+            color=style.PALETTE[1],
+            linewidth=9,
+            alpha=0.25,
+            solid_capstyle="round",
+            clip_on=False,
+            label=labels[0],
+        )
         ax.plot(*(best.points + place).T, color=style.ACCENT, linewidth=2, label=labels[1])
     ax.legend(frameon=False, fontsize=9, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     ax.set_aspect("equal")

@@ -22,8 +22,10 @@ AXIS = 0.17
 SAME = 0.02
 # The frame of the ground is drawn for elements whose names begin so: they measure along its axes.
 ALONG_GROUND = ("Absolute", "RelativeX", "RelativeY")
-# Size of letters (pt), and width and height of a letter divided by it.
-LETTERS, LETTER = 9.5, (0.62, 1.1)
+# Size of letters (pt).
+LETTERS = 9.5
+# Width and height of a letter divided by the size of letters.
+LETTER = (0.62, 1.1)
 # Distances of a label from its place that are tried (pt).
 DISTANCES = (14, 20, 28, 38)
 # Mark of a point of the element.

@@ -17,12 +17,21 @@ from jaxmbs.viz import style
 
 # Width of all drawings, that of a page (in).
 WIDTH = 7.0
-# Sizes of letters (pt).
-SMALL, NORMAL, LARGE = 8.5, 9.5, 11
+# Size of letters in boxes and notes (pt).
+SMALL = 8.5
+# Size of names in drawings (pt).
+NORMAL = 9.5
+# Size of formulas (pt).
+LARGE = 11
 # Fonts of formulas in drawings, and a constant for names of parts, so that a drawing is the same in every build.
 SETTINGS = {"mathtext.fontset": "dejavusans", "svg.hashsalt": "jaxmbs"}
-# Colour of each status: good, a fact of the mechanism or of its position, a failure.
-GOOD, FACT, BAD = style.PALETTE[2], style.PALETTE[4], style.ACCENT
+# Colour of success, and of answers.
+GOOD = style.PALETTE[2]
+# Colour of a status that is a fact of the mechanism or of its position.
+FACT = style.PALETTE[4]
+# Colour of failures.
+BAD = style.ACCENT
+# Colours of statuses that are not failures.
 STATUS_COLOURS = {"CONVERGED": GOOD, "SINGULAR": FACT, "LOCKED_UP": FACT}
 
 
@@ -191,8 +200,12 @@ def statuses() -> Figure:
     return figure
 
 
-# Width of a check and of a status in the drawing of statuses, and the distance between them (in).
-CHECK, STATUS, BETWEEN = 1.92, 1.14, 0.2
+# Width of a check in the drawing of statuses (in).
+CHECK = 1.92
+# Width of a status (in).
+STATUS = 1.14
+# Distance between a check and its status (in).
+BETWEEN = 0.2
 
 
 def _checks(ax, x, top, function, checks):

@@ -19,8 +19,10 @@ jax.config.update("jax_enable_x64", True)
 
 # Folder of the repository.
 ROOT = Path(__file__).parents[2]
-# Frames of each film, and frames per second.
-FRAMES, PER_SECOND = 60, 20
+# Frames of each film.
+FRAMES = 60
+# Frames per second.
+PER_SECOND = 20
 # Width of each film before it is cropped (in, at 80 pixels per inch).
 WIDTHS = {"film_jansen": 3.8, "film_six_bar": 3.6, "film_bricard": 6.0}
 # Width and height of a film (pixels).
