@@ -33,7 +33,7 @@ class Assembly(eqx.Module):
         q: (n,), the configuration; if assembly fails, the one with the smallest gaps found.
         status: CONVERGED, NOT_ASSEMBLED, NON_FINITE, or SINGULAR where q satisfies Φ = 0 but the nearest configuration is
             not unique.
-        residual: max |Φ_k| at q, in units of the mechanism.
+        residual: max |Φ_k| at q: lengths, their squares and angles, as the rows of Φ are.
         t: time.
         mechanism: the constraints and drivers, which `explain_failure` needs.
 

@@ -105,7 +105,7 @@ def acceleration_rhs(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLike
         [ 0. -9.]
     """
     mech, q_array, t = _with_marks(mech, q, t)
-    return PROGRAMS["acceleration_rhs"](mech, q_array, jnp.asarray(v, q_array.dtype), t)
+    return PROGRAMS["acceleration_rhs"](mech, q_array, _velocities(mech, v, q_array), t)
 
 
 def residuals(mech: Mechanism, q: Array, t: ArrayLike) -> Float[Array, " rows"]:
@@ -138,6 +138,14 @@ def _as_arrays(mech: Mechanism, q: Coordinates, t: ArrayLike) -> tuple[Array, Ar
     q = mech.coordinates(q)
     dtype = jnp.result_type(q, as_times(t, q.dtype))
     return q.astype(dtype), jnp.asarray(t, dtype)
+
+
+def _velocities(mech: Mechanism, v: ArrayLike, q: Array) -> Float[Array, " m"]:
+    """Return velocities as an array of the type of q, or raise `ValueError` if their number is wrong."""
+    v = jnp.asarray(v, q.dtype)
+    if v.shape != (mech.layout.m,):
+        raise ValueError(f"velocities have shape ({mech.layout.m},), got {v.shape}")
+    return v
 
 
 def _with_marks(mech: Mechanism, q: Coordinates, t: ArrayLike) -> tuple[Mechanism, Array, Array]:
@@ -183,7 +191,7 @@ def energy(mech: Mechanism, q: Coordinates, v: ArrayLike) -> Energy:
         kinetic, potential = jnp.vectorize(lambda q, v: tuple(energy(mech, q, v)), signature="(n),(m)->(),()")(q, v)
         return Energy(kinetic, potential)
     q_array, t = _as_arrays(mech, q, 0.0)
-    state = state_of(mech, q_array, jnp.asarray(v, q_array.dtype), t)
+    state = state_of(mech, q_array, _velocities(mech, v, q_array), t)
     coordinates = {name: mech.layout.coordinates_of(name, q_array) for name in mech.bodies}
     kinetic = total(
         lambda body, q, v: body.kinetic_energy(body.pose(q), v),
@@ -218,7 +226,7 @@ def generalized_force(mech: Mechanism, q: Coordinates, v: ArrayLike, t: ArrayLik
         [  0.   -19.62   0.  ]
     """
     q_array, t = _as_arrays(mech, q, t)
-    return PROGRAMS["generalized_force"](mech, q_array, jnp.asarray(v, q_array.dtype), t)
+    return PROGRAMS["generalized_force"](mech, q_array, _velocities(mech, v, q_array), t)
 
 
 def state_of(mech: Mechanism, q: Array, v: Array, t: Array) -> State:

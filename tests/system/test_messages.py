@@ -69,6 +69,11 @@ SLIPS = {
     "misspelt velocity": (simulate(v0={"rd.phi": 1.0}), "unknown name in the velocities", "did you mean 'rod.phi'?"),
     "no such velocity": (simulate(v0={"rod.omega": 1.0}), "'rod.omega'; ", "'rod' has 'rod.x', 'rod.y', 'rod.phi'"),
     "too few velocities": (simulate(v0={"rod": (1.0, 2.0)}), "velocities for 'rod' must have shape (3,), got (2,)"),
+    "energy of four velocities": (lambda: mbs.energy(rod(), START, np.zeros(4)), "velocities have shape (3,), got (4,)"),
+    "force of two velocities": (
+        lambda: mbs.generalized_force(rod(), START, np.zeros(2)),
+        "velocities have shape (3,), got (2,)",
+    ),
     "no such coordinate": (lambda: mbs.assemble(rod(), {"rod.psi": 1.0}), "in the guess", "'rod' has 'rod.x'"),
     "coordinate in place of a velocity": (
         lambda: mbs.simulate(in_space(spatial.Spherical("a", "b")), TIMES, v0={"a.e1": 1.0}), "'a.e1'", "'a' has", "'a.wx'"
