@@ -59,6 +59,7 @@ campaign: .venv/installed ## random checks, SECONDS long
 # MuJoCo, MJX, Pinocchio and pylinkage take part if they are installed: .venv/bin/pip install -e ".[bench]"
 bench: .venv/installed ## speed, beside a C++ kernel, textbook JAX and other packages
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/kernels.py
 
 comparison: .venv/installed ## the installed tools beside this package; writes the page "Beside other tools"

@@ -280,6 +280,7 @@ def main():
             for case in spatial.CASES
             for row in (
                 (spatial.spatial_row, case, options.batch),
+                (spatial.spatial_joint_row, case, options.batch),
                 (spatial.spatial_equal_accuracy_row, case, options.batch),
                 (spatial.spatial_mujoco_row, case, 16),
             )

@@ -69,7 +69,12 @@ def spatial_equal_accuracy_row(case, batch):
     return _jaxmbs_row(case, f"{case.name}, equal accuracy", batch, case.fewest)
 
 
-def _jaxmbs_row(case, name, batch, steps, *, count_operations=False):
+def spatial_joint_row(case, batch):
+    """`mbs.simulate` in joint coordinates, with the step of MuJoCo."""
+    return _jaxmbs_row(case, f"{case.name}, joint coordinates", batch, STEPS, formulation=mbs.JointCoordinates())
+
+
+def _jaxmbs_row(case, name, batch, steps, *, formulation=None, count_operations=False):
     """Return the row of a spatial case by `mbs.simulate` with RK4 and `steps` steps in its second."""
     mech = case.build()
     q, v = (part(x) for part, x in zip((mech.coordinates, mech.velocities), case.start(), strict=True))
@@ -78,7 +83,7 @@ def _jaxmbs_row(case, name, batch, steps, *, count_operations=False):
 
     def run(v):
         """Return final q, place of the point, change of energy and statuses of a motion that starts with v."""
-        motion = mbs.simulate(mech, times, q, v, step=1 / steps)
+        motion = mbs.simulate(mech, times, q, v, step=1 / steps, formulation=formulation)
         return motion.q[-1], motion.point(body, s)[-1], jnp.diff(motion.energy.total)[0], motion.status
 
     speeds = v * case.factors(batch)

@@ -1,13 +1,14 @@
-"""Cost of a sweep beside its kernel: `python benchmarks/sweeps.py 100000000`, samples of a four-bar's kinematics.
+"""Cost of a sweep beside its kernel: `python benchmarks/sweeps.py [samples poses]`, samples of a four-bar's kinematics.
 
 Measures in turn, so that changes of the machine's speed affect both: samples by the compiled program alone, from one batch
-of designs that is ready; and a sweep of as many, from Sobol's points to files on the disk.
+of designs that is ready; and a sweep of as many, from Sobol's points to files on the disk. Without arguments both cases of
+`CASES` are measured in a process each, and stored as the table "sweeps" of results.json.
 """
 
-import argparse
 import json
 import resource
-import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import jax
 import models
 import numpy as np
+import timing
 
 import jaxmbs as mbs
 from jaxmbs.sweeps import task
@@ -23,6 +25,8 @@ jax.config.update("jax_enable_x64", True)
 
 # Number of parts of the samples; for each part the bare computation and then the sweep are timed.
 TURNS = 10
+# Samples and poses of each, for the stored results.
+CASES = ((20_000_000, 1), (4_000_000, 12))
 # Closed configuration of the nominal four-bar.
 GUESS = models.four_bar_guess(models.FOUR_BAR)
 
@@ -52,16 +56,10 @@ def seconds(function):
     return np.array([time.perf_counter() - wall, time.process_time() - cpu])
 
 
-def main():
-    """Run the command line: time a sweep, its parts, and the bare computation."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("samples", type=int, nargs="?", default=4_000_000)
-    parser.add_argument("--times", type=int, default=1, help="poses of each sample")
-    parser.add_argument("--folder", type=Path, default=None)
-    options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp())
-    measure, designs = measure_of(options.times), designs_of(options.samples)
-    own, share = task.Task(measure, designs), options.samples // TURNS
+def report(samples, times, folder):
+    """Return the row of a sweep with this number of samples, each of some poses: its parts, and the bare computation."""
+    measure, designs = measure_of(times), designs_of(samples)
+    own, share = task.Task(measure, designs), samples // TURNS
 
     def sweep_part(k):
         """Compute and store one of the parts of the sweep."""
@@ -87,19 +85,31 @@ def main():
     alone *= share / (batch * -(-share // batch))
     size = sum(path.stat().st_size for path in folder.iterdir())
     names = ("wall seconds", "CPU seconds")
-    report = {
+    return {
+        "name": f"{times} poses",
+        "kind": "jaxmbs",
         "samples": TURNS * share,
-        "poses of each": options.times,
         "batch": batch,
         **{f"kernel, {name}": x for name, x in zip(names, alone.tolist(), strict=True)},
         **{f"sweep, {name}": x for name, x in zip(names, whole.tolist(), strict=True)},
-        "sweep over kernel, wall and CPU": (whole / alone).tolist(),
+        "added ns of CPU": timing.NS * (whole[1] - alone[1]) / (TURNS * share),
         "largest memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "store, bytes per sample": size / (TURNS * share),
     }
-    print(json.dumps(report, indent=1))
-    if options.folder is None:
-        shutil.rmtree(folder)
+
+
+def main():
+    """Run the command line: print the row of one sweep, or store those of all cases."""
+    if sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(report(*map(int, sys.argv[1:]), Path(folder))))
+        return
+    rows = []
+    for case in CASES:
+        command = [sys.executable, __file__, *map(str, case)]
+        rows.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+        print(timing.line_of(rows[-1]))
+    timing.save({"sweeps": rows}, None)
 
 
 if __name__ == "__main__":

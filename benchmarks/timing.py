@@ -128,9 +128,12 @@ def line_of(entry):
 
 
 def save(tables, setting, path=FOLDER / "results.json"):
-    """Write tables (name → rows) with their setting; tables and rows that were not measured keep their old results."""
-    setting = {**setting, **machine()}
-    old = json.loads(path.read_text())["tables"] if path.exists() else {}
+    """Write tables (name → rows) with their setting; tables and rows that were not measured keep their old results.
+
+    Without a `setting` the stored one is kept.
+    """
+    stored = json.loads(path.read_text()) if path.exists() else {"setting": {}, "tables": {}}
+    setting, old = {**(setting or stored["setting"]), **machine()}, stored["tables"]
     for title, rows in tables.items():
         known = {entry["name"]: entry for entry in old.get(title, [])}
         tables[title] = [known.get(entry["name"], entry) if "skipped" in entry else entry for entry in rows]

@@ -125,9 +125,10 @@ class Values:
         return rounded(ns / self.number(*row), 2)
 
     def gpu_gradients(self) -> str:
-        """Return the times of gradients over those of their forward runs on a GPU, from the largest batches of both."""
-        found = re.findall(r"^- .*1,000 steps, gradient: ([0-9.]+) times", self.gpu_page, re.MULTILINE)
-        return " and ".join(rounded(self.scale * float(x), 2) for x in found)
+        """Return the times of gradients over those of their forward runs on a GPU, for 2^16 samples."""
+        cases = ("joint coordinates, 1,000 steps", "Augmented, 1,000 steps")
+        at = lambda case: (case, "float64", "2^16")
+        return " and ".join(self.gpu_ratio(at(case), at(f"{case}, gradient")) for case in cases)
 
     def dynamics_gradients(self) -> list[Place]:
         """Return the places of the times of gradients of `simulate` over those of their forward runs."""
@@ -153,15 +154,34 @@ class Values:
             found = found[key]
         return rounded(self.scale * found, digits)
 
-    def first_calls(self, rows: dict[str, list[str]]) -> str:
-        """Return a table of first calls: for each text of the first column the rows whose seconds stand in its cells."""
-        seconds = lambda names, field: "; ".join(rounded(self.number("first calls", name, field), 2) for name in names)
-        lines = ["| float64, 11 outputs | empty cache folder | with the cache, second process |", "|---|---|---|"]
-        lines += [
-            f"| {text} | {seconds(names, 'first call s')} | {seconds(names, 'second process s')} |"
-            for text, names in rows.items()
-        ]
+    def first_calls(self) -> str:
+        """Return the table of first calls."""
+        lines = ["| float64, 11 outputs | empty cache folder | with the cache, second process |", "|---|--:|--:|"]
+        for row in self.bench["tables"]["first calls"]:
+            cells = [rounded(self.scale * row[field], 2) for field in ("first call s", "second process s")]
+            name = f"command `{row['name']}`" if row["name"].startswith("jaxmbs") else row["name"]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
         return "\n".join(lines)
+
+    def sweeps(self) -> str:
+        """Return the table of sweeps beside their compiled measures."""
+        lines = ["| samples | program alone | sweep | memory | store |", "|---|---|---|---|---|"]
+        for row in self.bench["tables"]["sweeps"]:
+            samples = power_of_ten(row["samples"], 1)
+            time = lambda part, row=row: (
+                f"{rounded(self.scale * row[f'{part}, wall seconds'], 2)} s "
+                f"({rounded(self.scale * row[f'{part}, CPU seconds'], 2)} CPU seconds)"
+            )
+            memory = f"{rounded(self.scale * row['largest memory, MB'] / 1e3, 2)} GB"
+            size = f"{rounded(self.scale * row['store, bytes per sample'], 2)} bytes a sample"
+            poses = "one pose" if row["name"] == "1 poses" else row["name"]
+            lines.append(f"| {samples} samples of {poses} | {time('kernel')} | {time('sweep')} | {memory} | {size} |")
+        return "\n".join(lines)
+
+    def friction(self, formulation: str) -> str:
+        """Return the time of a step with friction in four pins over that of a step without, in a formulation."""
+        name = f"{formulation}, friction in four pins"
+        return self.ratio(("dynamics", name), ("dynamics", f"{formulation}, no friction"))
 
     def accelerations(self) -> str:
         """Return the table of evaluations of accelerations of mechanisms, beside textbook JAX."""
