@@ -61,4 +61,5 @@ def test_form_of_a_lesson(path):
 
 def test_page_lists_all():
     assert lessons.table() in lessons.PAGE.read_text()
-    assert "lessons.md" in (ROOT / "mkdocs.yml").read_text()
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert all(f"lessons/{path.stem}.md\n" in navigation for path in lessons.NOTEBOOKS)
