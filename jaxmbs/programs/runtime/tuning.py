@@ -81,7 +81,7 @@ OPTIMISATION_LEVEL = 1
 MAX_OPTIMISED_OPERATIONS = 20_000
 # A program whose largest region has this many operations needs twice `MIN_EVALUATIONS_TO_OPTIMISE` evaluations, one
 # with more in proportion: the time of optimising an operation grows with the size of its region.
-LARGE_REGION_OPERATIONS = 5_000
+LARGE_REGION_OPERATIONS = 3_500
 # Largest number of nodes in one function of a kernel; longer regions become several functions, because LLVM's time for
 # one function grows faster than its length.
 MAX_FUNCTION_NODES = 6_000
