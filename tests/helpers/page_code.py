@@ -192,7 +192,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     ),
     "spatial.md": ("", SPATIAL),
     "speed.md": (FOUR_BAR, ""),
-    "sweeps.md": (FOUR_BAR, 'assert found.statuses() == {"CONVERGED": 50}'),
+    "sweeps.md": (FOUR_BAR, 'assert found.statuses() == {"CONVERGED": 64}'),
     "synthesis.md": (SYNTHESIS, "assert found.best.error >= 0"),
     "synthesis/balancing.md": (SYNTHESIS, "assert abs(found.best.design['x'] - 3) < 1e-3"),
     "synthesis/curves.md": (SYNTHESIS, "assert found.front[0].error >= best.error"),
@@ -206,7 +206,7 @@ ELSEWHERE = {"learning.md", "troubleshooting.md", "from_your_tool.md"}
 # Texts in blocks that need more than a computer has; such blocks are only compiled.
 ONLY_COMPILED = ("import pylinkage", "pylinkage.", "submitit", "jax.distributed", '@case("IFToMM"')
 # Numbers of samples that take long, and what the tests take in place of them.
-SMALLER = {"1_000_000": "50", "x * jnp.linspace(0.9, 1.1, 1000)": "x * jnp.linspace(0.9, 1.1, 3)"}
+SMALLER = {"2**20": "64", "x * jnp.linspace(0.9, 1.1, 1000)": "x * jnp.linspace(0.9, 1.1, 3)"}
 # Options by which the tests shorten each kind of search.
 SEARCHES = {
     "path": {"starts": 64},
