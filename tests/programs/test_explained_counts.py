@@ -51,21 +51,3 @@ def test_what_a_simulation_runs(models):
         found = mbs.explain(mech, guess).operations
     for name in ("acceleration", "step of RK4"):
         assert documented("speed.md", rf"{name} ([\d,]+)") == pytest.approx(found[name], rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("row", "name"),
-    [
-        ("slider-crank", "slider-crank"),
-        ("four-bar", "four-bar"),
-        ("six-bar [^|]*", "six-bar"),
-        ("Andrews' squeezer", "Andrews"),
-        ("chain of 16", "chain of 16"),
-    ],
-)
-def test_the_table_of_programs(row, name, models):
-    model = models.models()[name]
-    mech = model.build(model.design)
-    assert documented("programs.md", rf"\| {row} \| ([\d,]+) \|") == pytest.approx(counted(mech), rel=0.05)
-    if name == "four-bar":
-        assert documented("programs.md", rf"\| {row} \| ([\d,]+) \|") == documented("speed.md", r"acceleration (\d+)")
