@@ -77,7 +77,7 @@ figures: .venv/installed ## the drawings of the site, in build/figures
 site-check: .venv/installed ## the site in Chromium, if it is installed
 	JAXMBS_SITE_CHECK=on $(BIN)/pytest tests/project/test_site_in_browser.py
 
-wheel: ## source distribution and wheel, built and installed afresh, with the commands of the README
+wheel: ## source distribution and wheel, built and installed afresh, with the commands of docs/index.md
 	PYTHON="$(PYTHON)" NEWEST_PYTHON="$(NEWEST_PYTHON)" .ci/wheel
 
 lint: .venv/installed ## ruff, mypy, the import contracts
