@@ -56,7 +56,7 @@ def summary(results: dict) -> str:
             "the tolerance. It is near 100 % for values as printed and for limits, such as a number of links."
         ),
         _sources(cases),
-        "## How to repeat",
+        "## Repeat the checks",
         _paragraph(
             "`make verify` computes all cases, writes `verification/results.json` and these pages, and fails if a "
             "deviation exceeds its tolerance. The next command computes the cases with a word in their name and writes "

@@ -243,5 +243,5 @@ def _linearised(
 
 def _pulled(f: Callable[[Array], Array], y: Array, rows: Array, multipliers: Array) -> tuple[Array, Array]:
     """Return (Fᵧᵀμ, F) at y, with F = f / rows."""
-    scaled = lambda y: f(y) / rows
-    return jax.vjp(scaled, y)[1](multipliers)[0], scaled(y)
+    value, pull = jax.vjp(lambda y: f(y) / rows, y)
+    return pull(multipliers)[0], value

@@ -38,8 +38,8 @@ class CurveSolution(NamedTuple):
             the same in the other direction. Both curves have 2,000 points evenly spaced by length; the unit is the root
             mean square distance of the wanted points from their centre. A closed curve has no first point: the error is
             the largest one from several first points, and even an exact curve has the spacing of its points as error.
-        ordered_error: 2π times the mean squared distance of points paired in their order, in the same units, and also the
-            largest one from several first points of a closed curve.
+        ordered_error: 2π times the mean squared distance of points paired in their order, in the same unit squared, and
+            also the largest one from several first points of a closed curve.
         mechanism: with a motor that draws the curve once in a unit of time.
         guess: the assembled poses of its bodies at time 0.
         linkage: its topology, a `Dyadic`; None for a mechanism of your own.
