@@ -6,7 +6,7 @@ import sys
 
 # Runs in a process of its own, with eight devices of the host.
 SCRIPT = """
-import re, time
+import re
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 import jaxmbs as mbs
@@ -44,17 +44,13 @@ def check(function, x, sharding):
     found, expected = function(many), function(one)
     assert found.sharding.is_equivalent_to(NamedSharding(sharding.mesh, sharding.spec), found.ndim), found.sharding
     np.testing.assert_array_equal(found, expected)
-
-    def seconds(x):
-        begin = time.process_time()
-        jax.block_until_ready(function(x))
-        return time.process_time() - begin
-
-    return min(seconds(many) for _ in range(5)) / min(seconds(one) for _ in range(5))
+    return text
 
 x = np.linspace(0.95, 1.05, 4096)
-ratios = [check(jax.vmap(f), x, row) for f in (simulate, slope, kinematics)]
-assert max(ratios) < 2, ratios  # every device computes all: 8
+for f in (simulate, slope, kinematics):
+    # What one device runs has arrays of its 512 samples, and none of all 4096.
+    sizes = re.findall(r"\\d+", " ".join(re.findall(r"\\[[\\d,]+\\]", check(jax.vmap(f), x, row))))
+    assert "512" in sizes and "4096" not in sizes, sizes
 check(jax.vmap(jax.vmap(simulate)), x[:64].reshape(16, 4), table)
 # An operand for one axis, one for the other: their sum over what they do not depend on is all that is communicated.
 half = mbs.program(lambda x, y: jnp.sin(x) * y / 2)
@@ -132,7 +128,7 @@ def test_within_shard_map():
 
 def test_eight_devices():
     """Simulation, its gradient and kinematics, one and two axes of the batch, operands that depend on one of them: results
-    to the bit as on one device, no communication, and the CPU time of one device."""
+    to the bit as on one device, no communication, and no device computes the samples of another."""
     run(SCRIPT, devices=8)
 
 

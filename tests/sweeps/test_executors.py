@@ -179,8 +179,7 @@ def test_dask_with_a_worker_killed_in_flight(tmp_path):
 
 
 SCRIPT = """
-import sys, time
-from pathlib import Path
+import re, sys
 import jax, jax.numpy as jnp, numpy as np
 import jaxmbs as mbs
 from jaxmbs import planar
@@ -209,39 +208,29 @@ def measure(length):
 designs = mbs.sweeps.Sobol(mbs.sweeps.Uniform(0.9, 1.1), 40_000)
 
 def swept(name):
-    folder = sys.argv[1] + "/" + name
-    found = mbs.sweep(measure, designs, store=folder, batch=8000, progress=False)
-    # Without compilation: the same samples into another folder.
-    own, seconds = task.Task(measure, designs), []
-    for k in range(4):
-        again = Path(f"{folder}-{k}")
-        again.mkdir()
-        began = time.process_time()
-        assert sum(sum(counts.values()) for counts in own.run(again, 0, 40_000, 8000)) == 40_000
-        seconds.append(time.process_time() - began)
-    return min(seconds), found
+    return mbs.sweep(measure, designs, store=sys.argv[1] + "/" + name, batch=8000, progress=False)
 
 many = task.Task(measure, designs)
 rows = task.shard_over_devices(many._designs(0, 8000))
 text = many._compute.lower(rows).compile().as_text()
 assert "num_partitions=8" in text and not any(x in text for x in ("all-gather", "all-reduce", "all-to-all", "collective"))
-all_devices, found = swept("many")
+# What one device runs has arrays of its 1000 samples, and none of all 8000.
+sizes = re.findall(r"\\d+", " ".join(re.findall(r"\\[[\\d,]+\\]", text)))
+assert "1000" in sizes and "8000" not in sizes, sizes
+found = swept("many")
 jax.local_devices = lambda: [jax.devices()[0]]
-one_device, expected = swept("one")
+expected = swept("one")
 for name, array in expected.numpy().items():
     np.testing.assert_array_equal(found.numpy(name), array)
 assert found.statuses() == {"CONVERGED": 40_000}
-print(all_devices / one_device)
 """
 
 
 def test_eight_devices(tmp_path):
-    """Batches are shared out: nothing is communicated, and the CPU seconds are those of one device."""
+    """Batches are shared out: nothing is communicated, and no device computes the samples of another."""
     flags = "--xla_force_host_platform_device_count=8 --xla_cpu_multi_thread_eigen=false"
     environment = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    # Every device computing all would be 8.
-    assert float(done.stdout) < 2
