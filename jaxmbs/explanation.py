@@ -14,6 +14,7 @@ from jaxtyping import Array
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import Limits, kinematics, motion_without_derivatives
+from jaxmbs.analyses.unknowns import chosen_formulation
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, ScaledEquations
 from jaxmbs.dynamics.reactions import reactions
@@ -135,7 +136,9 @@ def explain(
         functions |= _simulation(mech, q, zero_v, time, method, formulation)
     layout = mech.layout
     if layout.m <= len(layout.row_owners):
-        march = ProgramWithFallback(partial(motion_without_derivatives, limits=Limits()))
+        march = ProgramWithFallback(
+            partial(motion_without_derivatives, limits=Limits(), formulation=chosen_formulation(mech, None))
+        )
         functions["kinematics"] = (march, (mech, jax.device_put(np.asarray(time) + np.arange(2, dtype=q.dtype)), q))
     pulling, outside = _contacts(mech, q, time)
     programs, refusals = {}, {}

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from jaxmbs.numerics.arrays import finite
+from jaxmbs.analyses.unknowns import (
+    ConstraintFunctions,
+    bodies_at,
+    chosen_formulation,
+    constraint_functions,
+    with_constants,
+)
+from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.numerics.nearest import differentiable_nearest_root, nearest_root
 from jaxmbs.numerics.results import Status, check_known
-from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, gap_limit
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.search import find_root
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.broadcast_tree import BroadcastTree
@@ -66,6 +73,7 @@ def assemble(
     t: ArrayLike = 0.0,
     *,
     hold: Sequence[str] = (),
+    formulation: AbstractFormulation | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
     throw: bool = False,
 ) -> Assembly:
@@ -88,6 +96,10 @@ def assemble(
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
+        formulation: chooses the unknowns: `Augmented()` the coordinates of the bodies, `JointCoordinates()` those of the
+            joints of a spanning tree, which close all joints but those that are cut. The nearest configuration does not
+            depend on them; from a rough guess the search may find another branch. None: joint coordinates if there are
+            at least 48 velocities of the bodies, and at most half as many of the joints.
         tolerance: largest gap of an assembled mechanism, relative to its size (`Mechanism.size`).
         throw: raise `AnalysisError` where assembly fails, with the text of `explain_failure`; only outside jit, vmap
             and grad.
@@ -108,7 +120,10 @@ def assemble(
     """
     mech, q, t = analysis_inputs(mech, guess, t)
     held = tuple(mech.layout.index(name) for name in hold)
-    result = Assembly(*assembled_configuration(mech, q, t, held, float(tolerance)), t, BroadcastTree(mech.geometry, ()))
+    if formulation is not None:
+        instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    found = assembled_configuration(mech, q, t, held, float(tolerance), formulation)
+    result = Assembly(*found, t, BroadcastTree(mech.geometry, ()))
     if throw:
         check_known(result)
         result.explain_failure().throw(f"assembly (residual {result.residual})")
@@ -117,19 +132,30 @@ def assemble(
 
 @eqx.filter_jit
 def assembled_configuration(
-    mech: Mechanism, guess: Array, t: Array, held: tuple[int, ...], tolerance: float
+    mech: Mechanism,
+    guess: Array,
+    t: Array,
+    held: tuple[int, ...],
+    tolerance: float,
+    formulation: AbstractFormulation | None = None,
 ) -> tuple[Float[Array, " n"], Int[Array, ""], Float[Array, ""]]:
     """Return q, status and max |Φ| of the configuration nearest to a guess; q is differentiable by all numbers given.
 
     The inputs are those of `analysis_inputs`; `held` are the indices in q of the coordinates that keep their values.
     """
+    formulation = chosen_formulation(mech, formulation)
     constants = jax.lax.stop_gradient((mech, guess, t))
-    q, status, residual = ProgramWithFallback.of(_search, held, tolerance)(*constants)
-    given = constraint_functions(mech, guess, t, held)
+    x, status, residual, units = ProgramWithFallback.of(_search, held, tolerance, formulation)(*constants)
+    regular = status == Status.CONVERGED
     guess, t = (jnp.where(jnp.isfinite(x), x, 0) for x in (guess, t))
-    size, regular = given.mech.size, status == Status.CONVERGED
-    q = differentiable_nearest_root(given.phi, mech.layout, size, q, guess, t, tolerance, regular)
-    return q, status, residual
+    given = constraint_functions(mech, guess, t, held, formulation, (x, units))
+    equations, size = given.structure, given.mech.size
+    distance = _distance(given) if equations.own_coordinates else None
+    x = differentiable_nearest_root(given.phi, equations.space, size, x, guess, t, tolerance, regular, distance)
+    if equations.own_coordinates:
+        q = bodies_at(given, x, t)
+        x = jnp.where(regular, q, jax.lax.stop_gradient(q))
+    return x, status, residual
 
 
 def is_assembled(mech: Mechanism, q: Array, t: Array) -> bool:
@@ -146,69 +172,48 @@ def _largest_gap(mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array]:
 
 
 def _search(
-    held: tuple[int, ...], tolerance: float, mech: Mechanism, guess: Array, t: Array
-) -> tuple[Array, Array, Array]:
+    held: tuple[int, ...], tolerance: float, formulation: AbstractFormulation, mech: Mechanism, guess: Array, t: Array
+) -> tuple[Array, Array, Array, Array | None]:
     """Search the configuration nearest to a guess (n,); the result is not differentiable.
 
     Args:
         held: indices in q of coordinates that keep their values.
         tolerance: largest gap, relative to `Mechanism.size`.
+        formulation: chooses the unknowns.
         mech: the mechanism.
         guess: (n,).
         t: time.
 
     Returns:
-        q (n,), the code of its `Status`, and max |Φ|.
+        x, the unknowns; the code of its `Status`; max |Φ|; and the units of the rows of Φ, None if they have none.
     """
     guess_or_zero = jnp.where(jnp.isfinite(guess), guess, 0)
-    given = constraint_functions(mech, guess_or_zero, t, held)
-    phi = lambda q: given.constant_phi(q, t)
-    root = find_root(phi, mech.layout, guess_or_zero, given.mech.size(guess_or_zero), tolerance)
-    nearest = nearest_root(phi, mech.layout, guess_or_zero, root, tolerance)
-    q = jnp.where(root.found, nearest.q, root.q)
-    residual = jnp.max(jnp.abs(phi(q)), initial=0)
+    given = constraint_functions(mech, guess_or_zero, t, held, formulation)
+    equations, units = formulation.equations(given.mech), given.units
+    space, size = equations.space, given.mech.size(guess_or_zero)
+    phi = lambda x: given.constant_phi(x, t)
+    start, distance = equations.coordinates(guess_or_zero, t), None
+    if equations.own_coordinates:
+        from_guess = with_constants(_distance(given), start, guess_or_zero, t)
+        distance = lambda x: from_guess(x, guess_or_zero, t)
+    root = find_root(phi, space, start, size, tolerance, scaled=units is not None)
+    nearest = nearest_root(phi, space, start, root, tolerance, distance)
+    x = jnp.where(root.found, nearest.q, root.q)
+    residual = jnp.max(jnp.abs(phi(x) if units is None else units * phi(x)), initial=0)
     usable = given.is_finite & jnp.all(jnp.isfinite(guess)) & jnp.isfinite(t) & jnp.isfinite(residual)
     status = jnp.where(nearest.found, int(Status.CONVERGED), int(Status.SINGULAR))
     status = jnp.where(root.found, status, int(Status.NOT_ASSEMBLED))
     status = jnp.where(usable, status, int(Status.NON_FINITE))
-    return q, status.astype(jnp.int32), residual
+    return x, status.astype(jnp.int32), residual, units
 
 
-class ConstraintFunctions(NamedTuple):
-    """The constraints of a mechanism as functions of (q, t).
+def _distance(given: ConstraintFunctions) -> Callable[[Array, Array, Array], Array]:
+    """Return the function (x, guess, t) ↦ z (m,), the displacement from the guess to q(x, t) in units of the mechanism."""
+    mech, formulation = given.mech, given.formulation
 
-    Attributes:
-        phi: Φ(q, t), (rows,), differentiable by q, t and the numbers of the mechanism.
-        constant_phi: the same, with the numbers of the mechanism as constants.
-        mech: the mechanism with 1 in place of numbers that are not finite, so that they spoil neither values nor
-            derivatives. Both functions use it.
-        is_finite: True if all its numbers are finite.
-    """
+    def distance(x: Array, guess: Array, t: Array) -> Array:
+        """Return z for unknowns x and a guess of q."""
+        units = Units(mech.layout.angular, mech.size(guess))
+        return mech.layout.difference(guess, formulation.equations(mech).configuration(x, t)) / units.vector
 
-    phi: Callable[[Array, Array], Array]
-    constant_phi: Callable[[Array, Array], Array]
-    mech: Mechanism
-    is_finite: Bool[Array, ""]
-
-
-def constraint_functions(mech: Mechanism, q: Array, t: Array, held: tuple[int, ...] = ()) -> ConstraintFunctions:
-    """Return the constraints as functions, with a row for each index in `held` that keeps this coordinate as in q."""
-    mech, is_finite = finite(mech)
-    indices, start = np.array(held, int), q
-
-    def phi(q: Array, t: Array) -> Array:
-        """Return Φ(q, t), followed by q − its start for each index in `held`."""
-        rows = residuals(mech, q, t)
-        return jnp.append(rows, q[indices] - start[indices]) if held else rows
-
-    return ConstraintFunctions(phi, with_constants(phi, q, t), mech, is_finite)
-
-
-def with_constants(phi: Callable[[Array, Array], Array], q: Array, t: Array) -> Callable[[Array, Array], Array]:
-    """Return a function of (q, t) with everything that it closes over as constants of differentiation.
-
-    Functions inside motions and outlines may close over traced numbers as well: `closure_convert` finds those too.
-    """
-    converted, numbers = jax.closure_convert(phi, q, t)
-    numbers = jax.lax.stop_gradient(numbers)
-    return lambda q, t: converted(q, t, *numbers)
+    return distance

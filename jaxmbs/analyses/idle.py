@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.analyses.assembly import ConstraintFunctions, constraint_functions, with_constants
+from jaxmbs.analyses.unknowns import ConstraintFunctions, constraint_functions, functions_of
 from jaxmbs.element import Shared
+from jaxmbs.formulations.abstract import AbstractEquations
+from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.numerics.rotation import angular_velocity
 from jaxmbs.system.mechanism import Mechanism
 
@@ -30,22 +32,28 @@ def _is_ball(shared: Shared) -> bool:
     return len(shared.points) == 1 and not shared.vectors and not shared.rows
 
 
-def constraints_without_spin(mech: Mechanism, q: Array, t: Array) -> ConstraintFunctions:
+def constraints_without_spin(
+    mech: Mechanism,
+    q: Array,
+    t: Array,
+    formulation: AbstractFormulation | None = None,
+    known: tuple[Array, Array | None] | None = None,
+) -> ConstraintFunctions:
     """Return `constraint_functions` with one more row for each idle spin, which stops it: uᵀω = 0, u along the rod.
 
     The row prescribes a rate and no angle. As a function of q it is 2 uᵀ vec(p̄₀ p), where p are the Euler parameters and
     p₀ is their present value as a constant. It is always zero; its first time derivative is uᵀω, its second uᵀω̇.
     """
-    given = constraint_functions(mech, q, t)
     rods = idle_spins(mech)
     if not rods:
-        return given
+        return constraint_functions(mech, q, t, (), formulation, known)
 
-    def phi(q: Array, t: Array) -> Array:
-        """Return Φ(q, t), then the row of each idle spin."""
-        return jnp.concatenate([given.phi(q, t), jnp.stack([_spin_row(given.mech, body, q) for body in rods])])
+    def rows_of(mech: Mechanism, equations: AbstractEquations, x: Array, t: Array) -> Array:
+        """Return Φ(x, t), then the row of each idle spin."""
+        at = equations.configuration(x, t)
+        return jnp.concatenate([equations.residual(x, t), jnp.stack([_spin_row(mech, body, at) for body in rods])])
 
-    return given._replace(phi=phi, constant_phi=with_constants(phi, q, t))
+    return functions_of(rows_of, mech, formulation, q, t, known)
 
 
 def _spin_row(mech: Mechanism, rod: str, q: Array) -> Float[Array, ""]:

@@ -15,7 +15,10 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.diagnosis import check_driven, missing_drivers
 from jaxmbs.analyses.idle import constraints_without_spin, idle_spins
-from jaxmbs.numerics.arrays import is_concrete, where_tree
+from jaxmbs.analyses.unknowns import ConstraintFunctions, chosen_formulation, motion_of_bodies
+from jaxmbs.formulations.abstract import AbstractEquations
+from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.numerics.arrays import instance_of, is_concrete, where_tree
 from jaxmbs.numerics.implicit import differentiable_motion, jacobian
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.march import SINGULAR_POWER, follow_root
@@ -45,6 +48,7 @@ def kinematics(
     guess: Coordinates | None = None,
     *,
     branch: ArrayLike | None = None,
+    formulation: AbstractFormulation | None = None,
     corrections: int = 4,
     max_steps: int | None = None,
     tolerance: float = DEFAULT_TOLERANCE,
@@ -79,6 +83,7 @@ def kinematics(
             `Mechanism.coordinates`.
         branch: (m,), one of the tangents at the first singular time. None: the slowest branch if the motion begins there,
             straight on if it arrives there.
+        formulation: chooses the unknowns, see `assemble`. Results are the same to rounding.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
         tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
@@ -116,7 +121,10 @@ def kinematics(
         branch = jnp.asarray(branch, q.dtype)
         if branch.shape != (mech.layout.m,):
             raise ValueError(f"branch must be a velocity of shape ({mech.layout.m},), got {branch.shape}")
-    result = driven_motion(mech, times, q, branch, Limits(corrections, max_steps, float(tolerance)))
+    if formulation is not None:
+        instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    limits = Limits(corrections, max_steps, float(tolerance))
+    result = driven_motion(mech, times, q, branch, limits, formulation)
     if throw:
         check_known(result)
         result.explain_failure().throw("kinematics")
@@ -131,7 +139,14 @@ class Limits(NamedTuple):
     tolerance: float = DEFAULT_TOLERANCE
 
 
-def driven_motion(mech: Mechanism, times: Array, guess: Array, branch: Array | None, limits: Limits) -> Trajectory:
+def driven_motion(
+    mech: Mechanism,
+    times: Array,
+    guess: Array,
+    branch: Array | None,
+    limits: Limits,
+    formulation: AbstractFormulation | None = None,
+) -> Trajectory:
     """Return the trajectory of `kinematics` for the results of `motion_inputs`.
 
     Raises:
@@ -140,7 +155,7 @@ def driven_motion(mech: Mechanism, times: Array, guess: Array, branch: Array | N
     missing = mech.layout.m - len(mech.layout.row_owners) - len(idle_spins(mech))
     if missing > 0:
         raise ValueError(f"the motion is not determined: {missing_drivers(mech, missing, guess, times[0])}")
-    result = _kinematics(mech, times, guess, branch, limits).of(mech)
+    result = _kinematics(mech, times, guess, branch, limits, formulation).of(mech)
     if all(map(is_concrete, (*jax.tree.leaves(mech), result.q))) and result.q.ndim == 2:
         check_driven(mech, result, limits.tolerance)
         if branch is not None and not np.any(np.asarray(result.status) == Status.SINGULAR):
@@ -149,37 +164,84 @@ def driven_motion(mech: Mechanism, times: Array, guess: Array, branch: Array | N
 
 
 @eqx.filter_jit
-def _kinematics(mech: Mechanism, times: Array, guess: Array, branch: Array | None, limits: Limits) -> Trajectory:
+def _kinematics(
+    mech: Mechanism,
+    times: Array,
+    guess: Array,
+    branch: Array | None,
+    limits: Limits,
+    formulation: AbstractFormulation | None,
+) -> Trajectory:
     """Return the trajectory, differentiable, without its mechanism. Numbers that are not finite give NON_FINITE."""
+    formulation = chosen_formulation(mech, formulation)
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     constants = jax.lax.stop_gradient((mech, clean_times, guess, branch))
-    q, v, a, status, usable = ProgramWithFallback(partial(motion_without_derivatives, limits=limits))(*constants)
+    motion = ProgramWithFallback(partial(motion_without_derivatives, limits=limits, formulation=formulation))
+    x, u, a, status, usable, units = motion(*constants)
     status = jnp.where(usable & jnp.all(jnp.isfinite(times)), status, int(Status.NON_FINITE)).astype(jnp.int32)
-    phi = constraints_without_spin(mech, guess, times[0]).phi
-    q, v, a = jax.vmap(lambda q, v, a, t, ok: differentiable_motion(phi, mech.layout, q, v, a, t, ok))(
-        q, v, a, clean_times, status == Status.CONVERGED
+    converged = status == Status.CONVERGED
+    guess = jnp.where(jnp.isfinite(guess), guess, 0)
+    given = constraints_without_spin(mech, guess, times[0], formulation, (x[0], units))
+    equations = given.structure
+    unit = None if units is None else Units(equations.space.angular, given.mech.size(guess)).vector
+    x, u, a = jax.vmap(lambda x, u, a, t, ok: differentiable_motion(given.phi, equations.space, x, u, a, t, ok, unit))(
+        x, u, a, clean_times, converged
     )
-    return Trajectory(times, q, v, a, status, mech.layout)
+    if equations.own_coordinates:
+        x, u, a = _of_bodies(given, x, u, a, clean_times, status)
+    return Trajectory(times, x, u, a, status, mech.layout)
+
+
+def _of_bodies(
+    given: ConstraintFunctions, x: Array, u: Array, a: Array, times: Array, status: Array
+) -> tuple[Array, Array, Array]:
+    """Return q (T, n), v and v̇ (T, m) of the bodies along a path of unknowns; without derivatives where it has failed."""
+    good = (status == Status.CONVERGED) | (status == Status.SINGULAR)
+    # After its end, a path repeats its last good row.
+    last = jax.lax.cummax(jnp.where(good, jnp.arange(times.shape[0]), -1))
+    found = motion_of_bodies(given, x, u, a, times[jnp.maximum(last, 0)])
+    begun, converged = (last >= 0)[:, None], (status == Status.CONVERGED)[:, None]
+    q, v, a = (jnp.where(converged, y, jax.lax.stop_gradient(y)) for y in found)
+    return q, jnp.where(begun, v, 0), jnp.where(begun, a, 0)
 
 
 def motion_without_derivatives(
-    mech: Mechanism, times: Array, guess: Array, branch: Array | None = None, *, limits: Limits
-) -> tuple[Array, ...]:
-    """Return q, v, a and status without derivatives, and True if the numbers and the guess are finite.
+    mech: Mechanism,
+    times: Array,
+    guess: Array,
+    branch: Array | None = None,
+    *,
+    limits: Limits,
+    formulation: AbstractFormulation,
+) -> tuple[Array | None, ...]:
+    """Return the path of the unknowns without derivatives: x, u, a and status, `usable` and the units of the rows.
 
-    The mechanism is assembled at the first time and then followed step by step. If numbers are not finite, the status has
-    no meaning. Arrays over all times are only passed on here: a program would have an operation for each of their entries.
+    `usable` is True if the numbers and the guess are finite; if not, the status has no meaning. The mechanism is assembled
+    at the first time and then followed step by step. Arrays over all times are only passed on here: a program would have
+    an operation for each of their entries.
     """
-    given = constraints_without_spin(mech, guess, times[0])
-    phi, usable = given.constant_phi, given.is_finite & jnp.all(jnp.isfinite(guess))
+    usable = jnp.all(jnp.isfinite(guess))
     guess = jnp.where(jnp.isfinite(guess), guess, 0)
-    length = given.mech.size(guess)
-    units, tolerance = Units(mech.layout.angular, length), limits.tolerance
-    find = lambda t, near: find_root(lambda q: phi(q, t), mech.layout, near, length, tolerance)
-    start = _regular_start(phi, find, mech.layout, times, guess, branch, usable)
-    options = {"start_time": start.t, "branch": branch, **limits._asdict()}
-    path = follow_root(phi, mech.layout, times, start.q, start.found, units, **options)
-    return path.q, path.v, path.a, path.status, usable
+    given = constraints_without_spin(mech, guess, times[0], formulation)
+    phi, equations, usable = given.constant_phi, formulation.equations(given.mech), given.is_finite & usable
+    space, length, tolerance = equations.space, given.mech.size(guess), limits.tolerance
+    scaled = given.units is not None
+    find = lambda t, near: find_root(lambda x: phi(x, t), space, near, length, tolerance, scaled=scaled)
+    leave = None if branch is None else lambda x, t: _own_velocity(equations, x, branch, t)
+    start = _regular_start(
+        phi, find, space, times, equations.coordinates(guess, times[0]), leave, usable, length, scaled
+    )
+    options = {"start_time": start.t, "branch": leave, "scaled": scaled, **limits._asdict()}
+    path = follow_root(phi, space, times, start.q, start.found, Units(space.angular, length), **options)
+    return path.q, path.v, path.a, path.status, usable, given.units
+
+
+def _own_velocity(equations: AbstractEquations, x: Array, v: Array, t: Array) -> Array:
+    """Return the velocity in the coordinates of the equations, at x, for a velocity v of the bodies."""
+    if not equations.own_coordinates:
+        return v
+    x, v, t = jax.lax.stop_gradient((x, v, t))
+    return equations.from_bodies(equations.configuration(x, t), v, t)[1]
 
 
 class _StartProgress(NamedTuple):
@@ -199,16 +261,20 @@ def _regular_start(
     space: Space,
     times: Array,
     guess: Array,
-    branch: Array | None,
+    branch: Callable[[Array, Array], Array] | None,
     usable: Array,
+    length: Array,
+    scaled: bool,
 ) -> _StartProgress:
     """Return a root at times[0], or a little later if Φ_q is singular at times[0]; the motion is followed back from there.
 
-    `find`: (t, guess) ↦ `Root` of phi(q, t); `usable`: False if no search can succeed, because numbers are not finite.
+    `find`: (t, guess) ↦ `Root` of phi(q, t); `branch`: (q, t) ↦ velocity; `usable`: False if no search can succeed,
+    because numbers are not finite; `length` and `scaled`: as for `find_root`.
     In a singular position the search finds only half of the digits of q, and velocities are not unique. A little later
     the branches lie apart. The second search begins at the first assembly, moved along `branch` if it is given.
     """
     dtype, first = guess.dtype, times[0]
+    unit = Units(space.angular, length).vector if scaled else None
     later = times[min(1, times.shape[0] - 1)]
     near_singular = min(SINGULAR_RCOND_PER_ROOT_GAP * gap_limit(dtype, 0.0) ** 0.5, MAX_SINGULAR_RCOND)
     always_singular = float(jnp.finfo(dtype).eps) ** SINGULAR_POWER
@@ -224,7 +290,7 @@ def _regular_start(
         searches, start = carry
         t, is_first = start.next_t, start.next_t == first
         root = find(t, start.guess)
-        factors = factor(jacobian(phi, space, root.q, t), determined=True)
+        factors = factor(jacobian(phi, space, root.q, t), determined=True, unit=unit)
         least = jnp.where(is_first, jnp.asarray(near_singular, dtype), jnp.asarray(always_singular, dtype))
         singular = root.found & ~(factors.rcond > least)
         found_t, q, found = where_tree(
@@ -232,7 +298,7 @@ def _regular_start(
             (t, root.q, root.found),
             (start.t, start.q, start.found),
         )
-        moved = root.q if branch is None else space.retract(root.q, (later - first) * branch)
+        moved = root.q if branch is None else space.retract(root.q, (later - first) * branch(root.q, t))
         return searches + 1, _StartProgress(found_t, q, found, later, moved, is_first & singular & (later != first))
 
     start = _StartProgress(first, guess, usable, first, guess, usable)

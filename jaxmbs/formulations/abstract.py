@@ -158,6 +158,17 @@ class AbstractEquations(eqx.Module):
         """Solver of these equations; it needs the sizes of reactive forces, see `with_reactive_forces`."""
 
     @abc.abstractmethod
+    def coordinates(self, q, t) -> Float[Array, " n"]:
+        """Return the coordinates of these equations for a configuration q of the bodies.
+
+        If q violates constraints that these coordinates satisfy by themselves, they are what the joints measure.
+        """
+
+    @abc.abstractmethod
+    def configuration(self, q, t) -> Float[Array, " n"]:
+        """Return the configuration of the bodies for coordinates q of these equations."""
+
+    @abc.abstractmethod
     def from_bodies(self, q, v, t) -> tuple[Float[Array, " n"], Float[Array, " m"]]:
         """Return the coordinates and velocities of these equations for a state of the bodies.
 

@@ -134,6 +134,14 @@ class CartesianEquations(AbstractDenseEquations):
         rows = [k for name in chosen for k in range(slices[name].start, slices[name].stop)]
         return np.array(rows, int), mean_mass(mech)
 
+    def coordinates(self, q, t):
+        """Return q unchanged: the coordinates are those of the bodies."""
+        return q
+
+    def configuration(self, q, t):
+        """Return q unchanged: the coordinates are those of the bodies."""
+        return q
+
     def from_bodies(self, q, v, t):
         """Return the arguments unchanged, except for the time: they are those of the bodies."""
         return q, v

@@ -173,6 +173,14 @@ class StatefulEquations(AbstractEquations):
         """Indices of the supporting rows of the inner equations, and their weight."""
         return self.inner.supporting
 
+    def coordinates(self, q, t):
+        """Return inner coordinates of a configuration of the bodies, with zeros for the integrals of the states."""
+        return jnp.concatenate([self.inner.coordinates(q, t), jnp.zeros(self.count, q.dtype)])
+
+    def configuration(self, q, t):
+        """Return the configuration of the bodies for the inner coordinates."""
+        return self.inner.configuration(self.split(q)[0], t)
+
     def from_bodies(self, q, v, t):
         """Return inner coordinates and velocities of the bodies, with zeros and the initial states appended."""
         x, u = self.inner.from_bodies(q, v, t)

@@ -55,17 +55,24 @@ def rates_at_root(f: MotionFunction, space: Space, factors: Factored, q: Array, 
 
 
 def differentiable_motion(
-    f: MotionFunction, space: Space, q: Array, v: Array, a: Array, t: Array, regular: Array | bool = True
+    f: MotionFunction,
+    space: Space,
+    q: Array,
+    v: Array,
+    a: Array,
+    t: Array,
+    regular: Array | bool = True,
+    unit: Array | None = None,
 ) -> tuple[Array, Array, Array]:
     """Return (q, v, a) as differentiable functions of t and of everything that `f` closes over.
 
     They satisfy f = 0 and its first and second time derivatives. The tangents solve f_q dq = −df, f_q dv = −d(ḟ),
     f_q da = −d(f̈), for every order and both modes of differentiation, all with one inverse of f_q, which has full rank.
-    If `regular` is False the derivatives are zero. The given q, v and a are taken as constants.
+    If `regular` is False the derivatives are zero. The given q, v and a are taken as constants. `unit` is that of `factor`.
     """
     f, constants = jax.closure_convert(f, q, t)
-    q, v, a = (jax.lax.stop_gradient(x) for x in (q, v, a))
-    return _motion(f, space, jnp.asarray(regular), t, constants, q, v, a)
+    q, v, a, unit = jax.lax.stop_gradient((q, v, a, unit))
+    return _motion(f, space, jnp.asarray(regular), unit, t, constants, q, v, a)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -73,6 +80,7 @@ def _motion(
     f: Callable[..., Array],
     space: Space,
     regular: Array,
+    unit: Array | None,
     t: Array,
     constants: list[Array],
     q: Array,
@@ -88,19 +96,26 @@ def _motion_jvp(
     f: Callable[..., Array], space: Space, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Any, Any]:
     """Return (q, v, a) and their tangents, by implicit differentiation of f = 0, ḟ = 0 and f̈ = 0."""
-    regular, t, constants, *state = primals
-    _, t_dot, constants_dot, *_ = tangents
-    out = _motion(f, space, regular, t, constants, *state)
+    regular, unit, t, constants, *state = primals
+    _, _, t_dot, constants_dot, *_ = tangents
+    out = _motion(f, space, regular, unit, t, constants, *state)
     given, put, take = with_respect_to((t_dot, constants_dot))
     if not given:
         return out, tuple(jnp.zeros_like(x) for x in state)
 
     def tangent(
-        q: Array, v: Array, a: Array, t: Array, constants: list[Array], regular: Array, *given: Array
+        q: Array,
+        v: Array,
+        a: Array,
+        t: Array,
+        constants: list[Array],
+        regular: Array,
+        unit: Array | None,
+        *given: Array,
     ) -> tuple[Array, Array, Array]:
         """Return the tangents of q, v and a from the rates of the differentiated numbers."""
         matrix = jacobian(lambda q, t: f(q, t, *constants), space, q, t)
-        factors = factor(matrix, regular, determined=True)
+        factors = factor(matrix, regular, determined=True, unit=unit)
         active = take((t, constants))
 
         def implicit_tangent(
@@ -120,4 +135,4 @@ def _motion_jvp(
         a_dot = implicit_tangent(lambda f, q, v, t: second_rate(f, space, q, v, a, t), (q, v), (q_dot, v_dot))
         return q_dot, v_dot, a_dot
 
-    return out, ProgramWithFallback(tangent)(*out, t, constants, regular, *given)
+    return out, ProgramWithFallback(tangent)(*out, t, constants, regular, unit, *given)

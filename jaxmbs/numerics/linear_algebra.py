@@ -34,8 +34,9 @@ class Factored(eqx.Module):
         rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum.
         kept: 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
         _factors: the factors from `factorise`, or the pseudo-inverse (n, m).
-        _kind: "general", "symmetric", "semidefinite" or "pseudo".
+        _kind: "general", "in_units", "symmetric", "semidefinite" or "pseudo".
         _limit: the argument `limit` of `factorise`; for "pseudo" False if solutions are to be zero.
+        _unit: (n,), by which solutions are multiplied; None for 1.
     """
 
     matrix: Float[Array, "rows n"]
@@ -45,6 +46,7 @@ class Factored(eqx.Module):
     _factors: Array
     _kind: str = eqx.field(static=True)
     _limit: Array
+    _unit: Float[Array, " n"] | None = None
 
     def solve(self, rhs: Float[Array, "rows *k"]) -> Float[Array, "n *k"]:
         """Return x with A x = rhs, for rhs (m,) or (m, k); with a pseudo-inverse least squares of smallest norm.
@@ -55,11 +57,18 @@ class Factored(eqx.Module):
             return jnp.where(self._limit, self._factors @ rhs, 0)
         columns = rhs[:, None] if rhs.ndim == 1 else rhs
         x = solve_factorised(self.matrix, self._factors, self._limit, columns, self._kind)
-        x = jnp.where(self._limit, x, 0) if self._kind == "general" else x
+        x = jnp.where(self._limit, x, 0) if self._kind in ("general", "in_units") else x
+        x = x if self._unit is None else x * self._unit[:, None]
         return x[:, 0] if rhs.ndim == 1 else x
 
 
-def factor(matrix: Float[Array, "rows n"], regular: Array | bool = True, *, determined: bool = False) -> Factored:
+def factor(
+    matrix: Float[Array, "rows n"],
+    regular: Array | bool = True,
+    *,
+    determined: bool = False,
+    unit: Float[Array, " n"] | None = None,
+) -> Factored:
     """Return the factors of a matrix; if `regular` is False its solutions and their derivatives are zero.
 
     A matrix that is not square gets its pseudo-inverse, by singular values. If it has more rows than columns and is known
@@ -68,10 +77,16 @@ def factor(matrix: Float[Array, "rows n"], regular: Array | bool = True, *, dete
 
     Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
     an angle: without that neither pivots nor the condition estimate mean anything.
+
+    If the rows have units of equal meaning already, and the unit of each column is given as `unit`, this scaling is left
+    out, so that a row that is only rounding never counts, and `rcond` vanishes with a row or a column.
     """
     rows, n = matrix.shape
     if rows < n or (rows > n and not determined):
         return _pseudo(matrix, regular)
+    if unit is not None:
+        factors = _factor(matrix * unit[None, :], regular, "in_units")
+        return eqx.tree_at(lambda factors: factors._unit, factors, unit, is_leaf=lambda x: x is None)
     return _factor(matrix, regular, "general")
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.implicit import jacobian, rates_at_root
-from jaxmbs.numerics.linear_algebra import factor
+from jaxmbs.numerics.linear_algebra import Factored, factor
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.space import Space
@@ -143,9 +143,10 @@ def follow_root(
     *,
     tolerance: float = DEFAULT_TOLERANCE,
     start_time: Float[Array, ""] | None = None,
-    branch: Float[Array, " m"] | None = None,
+    branch: Callable[[Array, Array], Array] | None = None,
     corrections: int = 4,
     max_steps: int | None = None,
+    scaled: bool = False,
 ) -> Path:
     """Follow the root `start` of f(q, start_time) = 0 through `times`, with its velocity and acceleration.
 
@@ -166,16 +167,17 @@ def follow_root(
         units: units of the coordinates.
         tolerance: largest gap of rows of f that contradict each other, relative to `units.length`.
         start_time: the first of the times unless given.
-        branch: (m,), velocity with which the motion leaves the first singular time.
+        branch: the function (q, t) ↦ (m,) of the velocity with which the motion leaves the first singular time.
         corrections: largest number of Newton steps before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
+        scaled: True if the rows of f are in units of gaps already; otherwise gaps are scaled by its derivatives.
 
     Returns:
         A `Path`.
     """
     count, dtype = times.shape[0], start.dtype
     budget = 200 + 8 * count if max_steps is None else max_steps
-    stepper = _Stepper(f, space, units, dtype, tolerance, corrections)
+    stepper = _Stepper(f, space, units, dtype, tolerance, corrections, scaled)
     start_time = times[0] if start_time is None else start_time
 
     def to_next_time(
@@ -235,14 +237,20 @@ class _Stepper:
         dtype: DTypeLike,
         tolerance: float,
         corrections: int,
+        scaled: bool,
     ) -> None:
         eps = float(jnp.finfo(dtype).eps)
+        self.scaled = scaled
         self.f, self.space, self.units, self.dtype, self.corrections = f, space, units, dtype, corrections
         self.tolerance, self.rounding, self.crossing_error = tolerance, gap_limit(dtype, 0.0), eps**CROSSING_ERROR_POWER
         self.singular, self.shortest = eps**SINGULAR_POWER, eps**MIN_STEP_POWER
         self.longest_to_singular = SINGULAR_STEP_ROOTS * eps**0.25
         # A step smaller than this leaves an error beyond the last digit, because each one squares the error.
         self.corrected = eps**SINGULAR_POWER
+
+    def factor(self, matrix: Array) -> Factored:
+        """Return the factors of f_q."""
+        return factor(matrix, determined=True, unit=self.units.vector if self.scaled else None)
 
     def newton(self, q: Array, t: Array) -> Array:
         """Return q after Newton steps at the time t, Haug (3.6.7), until one is so small that the next changes nothing."""
@@ -256,7 +264,7 @@ class _Stepper:
         def step(carry: tuple[int, Array, Array]) -> tuple[int, Array, Array]:
             """Take one Newton step; carry: (count, q, size of the last step)."""
             count, q, _ = carry
-            factors = factor(jacobian(self.f, self.space, q, t), determined=True)
+            factors = self.factor(jacobian(self.f, self.space, q, t))
             change = jnp.where(factors.rcond > self.singular, factors.solve(self.f(q, t)), 0)
             return count + 1, self.space.retract(q, -change), size(change)
 
@@ -271,9 +279,9 @@ class _Stepper:
         q = self.newton(q, t)
         # The residual of the test also gives the last correction of q.
         value, matrix = f(q, t), jacobian(f, space, q, t)
-        factors = factor(matrix, determined=True)
+        factors = self.factor(matrix)
         regular = factors.rcond > self.singular
-        gap = self.units.gap(matrix, value)
+        gap = jnp.max(jnp.abs(value), initial=0) if self.scaled else self.units.gap(matrix, value)
         # Redundant rows are left out here, not fitted in the sense of least squares. So one of the dependent rows has the
         # whole misfit.
         allowed = self.tolerance * value.shape[0]
@@ -339,11 +347,11 @@ class _Stepper:
         return jnp.where(jnp.isfinite(largest_step), size, jnp.inf)
 
     @staticmethod
-    def on_branch(march: _MarchCarry, branch: Array) -> _MarchCarry:
+    def on_branch(march: _MarchCarry, branch: Callable[[Array, Array], Array]) -> _MarchCarry:
         """Return the march with `branch` as its velocity, if it has just reached its first singular time."""
         leaves = march.reached & (march.code == Status.SINGULAR) & ~march.branched
         state = march.state
-        state = state._replace(v=jnp.where(leaves, branch, state.v), a=jnp.where(leaves, 0, state.a))
+        state = state._replace(v=jnp.where(leaves, branch(state.q, state.t), state.v), a=jnp.where(leaves, 0, state.a))
         return march._replace(state=state, branched=march.branched | leaves)
 
     def advance(self, march: _MarchCarry, target: Array, interval: Array, budget: int) -> _MarchCarry:

@@ -1,12 +1,13 @@
 """The root of f(q) = 0 nearest to a guess, if f leaves coordinates free, and its derivatives.
 
 The unknowns y are displacements from the guess in units u of the mechanism, q = guess ⊕ u y, and F(y) = f(q) with scaled
-rows. The nearest root minimises ½ yᵀy subject to F(y) = 0: y + Jᵀμ = 0 and F = 0, with J = F_y. Newton's method for these
-conditions, and their derivatives by all that F depends on, solve
+rows. The nearest root minimises ½ zᵀz subject to F(y) = 0: g + Jᵀμ = 0 and F = 0, with J = F_y and g = z_yᵀz. The distance
+z is y itself, or, if q are other coordinates than those in which distances are measured, a function of y. Newton's method
+for these conditions, and their derivatives by all that F and z depend on, solve
 
-    H dy + Jᵀdμ = −(y + Jᵀμ),   J dy = −F,   H = I + Σ μ_k F_k,yy,
+    H dy + Jᵀdμ = −(g + Jᵀμ),   J dy = −F,   H = g_y + Σ μ_k F_k,yy,
 
-where for derivatives the right-hand sides are the changes of y + Jᵀμ and F at constant y and μ. Rows of J may depend on
+where for derivatives the right-hand sides are the changes of g + Jᵀμ and F at constant y and μ. Rows of J may depend on
 each other. If they contradict each other, gaps remain, and are as small as possible in the sense of least squares. The
 matrix that is factored is JᵀJ + δ H, with a δ between the square of rounding and the square of the smallest singular value
 that counts. Refinements remove the error of δ.
@@ -25,7 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive
 from jaxmbs.numerics.roots import with_respect_to
-from jaxmbs.numerics.scaling import Units, max_norm
+from jaxmbs.numerics.scaling import Units, gap_limit, max_norm
 from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs import ProgramWithFallback, convert_closure
@@ -76,7 +77,7 @@ class _Progress(NamedTuple):
 
 
 class _Linearised(NamedTuple):
-    """F, J, μ, the part y + Jᵀμ of y along the constraints, H, the factors of JᵀJ + δ H, and δ, at a point.
+    """F, J, μ, the part g + Jᵀμ of g along the constraints, H, the factors of JᵀJ + δ H, and δ, at a point.
 
     `rows` are the units of the rows of F, by which F and J are divided.
     """
@@ -103,27 +104,35 @@ class _Linearised(NamedTuple):
 
 
 def nearest_root(
-    f: Callable[[Array], Array], space: Space, guess: Float[Array, " n"], root: Root, tolerance: float
+    f: Callable[[Array], Array],
+    space: Space,
+    guess: Float[Array, " n"],
+    root: Root,
+    tolerance: float,
+    distance: Callable[[Array], Array] | None = None,
 ) -> Nearest:
     """Return the root nearest to `guess`, moved along f = 0 from another one. If the guess is a root, it is returned.
 
-    Newton's method with damping: each step decreases ½ yᵀy + μᵀF + w FᵀF. `tolerance` is the largest gap that `root` may
-    have, in units of the mechanism. Nothing here is differentiated.
+    Newton's method with damping: each step decreases ½ zᵀz + μᵀF + w FᵀF. `tolerance` is the largest gap that `root` may
+    have, in units of the mechanism. `distance` is the function q ↦ z of q; unless given, z is the displacement from the
+    guess in units of the mechanism. Nothing here is differentiated.
     """
     unit = root.units.vector
     shift = space.difference(guess, root.q) / unit
     value_of = lambda y: f(space.retract(guess, unit * y))
+    from_guess = None if distance is None else lambda y: distance(space.retract(guess, unit * y))
+    z_of = (lambda y: y) if from_guess is None else from_guess
     small = float(jnp.finfo(guess.dtype).eps) ** CONVERGED_POWER
 
     def step(now: _Progress) -> _Progress:
         """Take one damped Newton step, or reject it and increase the damping."""
-        at = _linearised(value_of, now.y, tolerance, now.damping, STEP_REFINEMENTS)
+        at = _linearised(value_of, now.y, tolerance, now.damping, STEP_REFINEMENTS, from_guess)
         change = at.solve(at.free, at.value, STEP_REFINEMENTS)
         size = max_norm(change)
         change = change / jnp.maximum(1, size / (MAX_STEP * jnp.maximum(1, max_norm(now.y))))
         trial = now.y + change
-        merit = lambda y, value: 0.5 * y @ y + at.multipliers @ value + GAP_WEIGHT * value @ value
-        before, after = merit(now.y, at.value), merit(trial, value_of(trial) / at.rows)
+        merit = lambda z, value: 0.5 * z @ z + at.multipliers @ value + GAP_WEIGHT * value @ value
+        before, after = merit(z_of(now.y), at.value), merit(z_of(trial), value_of(trial) / at.rows)
         # Without positive curvature, the step would lead to a saddle point or a maximum of the distance.
         curved = at.factors.rcond > MIN_CURVATURE * at.delta
         better = curved & ((after <= before) | (size <= TRUSTED_STEP)) & jnp.isfinite(size)
@@ -137,9 +146,12 @@ def nearest_root(
         )
 
     zero = jnp.zeros((), guess.dtype)
-    now = _Progress(shift, zero, jnp.zeros((), int), root.exact)
+    exact = root.exact
+    if distance is not None:
+        exact = exact & (max_norm(distance(guess)) <= gap_limit(guess.dtype, 0.0))
+    now = _Progress(shift, zero, jnp.zeros((), int), exact)
     now = jax.lax.while_loop(lambda now: (now.steps < MAX_STEPS) & ~now.done, step, now)
-    q = jnp.where(root.exact, guess, space.retract(guess, unit * now.y))
+    q = jnp.where(exact, guess, space.retract(guess, unit * now.y))
     # If a rotation exceeds half a turn, the same configuration has a shorter displacement, and y is not the nearest.
     shortest = max_norm(space.difference(guess, q) / unit - now.y) <= small
     return Nearest(q, now.done & shortest)
@@ -154,20 +166,32 @@ def differentiable_nearest_root(
     t: Array,
     tolerance: float,
     regular: Array | bool = True,
+    distance: Callable[[Array, Array, Array], Array] | None = None,
 ) -> Float[Array, " n"]:
     """Return `q`, the root of f(q, t) nearest to `guess`, as a differentiable function of everything it depends on.
 
-    That is the guess, t, and everything that `f` and `length` close over; `length` is a function of the guess that returns
-    the unit of displacements that are lengths; `tolerance` is that of `nearest_root`. The derivatives are those of the
-    conditions of the minimum, for every order and both modes of differentiation. If `regular` is False they are zero.
+    That is the guess, t, and everything that the functions close over; `length` is a function of the guess that returns
+    the unit of displacements that are lengths; `tolerance` is that of `nearest_root`. `distance` is the function
+    (q, guess, t) ↦ z, where q and the guess may be different coordinates; unless given, z is the displacement of q from the
+    guess in units. The derivatives are those of the conditions of the minimum, for every order and both modes of
+    differentiation. If `regular` is False they are zero.
     """
-    both, constants = convert_closure(lambda q, t: (f(q, t), length(q)), guess, t)
-    return _nearest(both, space, tolerance, jnp.asarray(regular), (guess, t, constants), jax.lax.stop_gradient(q))
+    none = lambda q, guess, t: jnp.zeros(0, q.dtype)
+    all_of_them = lambda q, guess, t: (f(q, t), length(guess), (distance or none)(q, guess, t))
+    functions, constants = convert_closure(all_of_them, q, guess, t)
+    given, q = (guess, t, constants), jax.lax.stop_gradient(q)
+    return _nearest(functions, space, tolerance, distance is None, jnp.asarray(regular), given, q)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2, 3))
 def _nearest(
-    f: Callable[..., tuple[Array, Array]], space: Space, tolerance: float, regular: Array, given: Given, q: Array
+    functions: Callable[..., tuple[Array, Array, Array]],
+    space: Space,
+    tolerance: float,
+    from_guess: bool,
+    regular: Array,
+    given: Given,
+    q: Array,
 ) -> Array:
     """Return q; the rule below defines its derivatives."""
     return q
@@ -175,17 +199,22 @@ def _nearest(
 
 @partial(_nearest.defjvp, symbolic_zeros=True)
 def _nearest_jvp(
-    f: Callable[..., tuple[Array, Array]],
+    functions: Callable[..., tuple[Array, Array, Array]],
     space: Space,
     tolerance: float,
+    from_guess: bool,
     primals: tuple[Any, ...],
     tangents: tuple[Any, ...],
 ) -> tuple[Array, Array]:
-    """Return the root and its tangent, by implicit differentiation of the conditions of the minimum."""
+    """Return the root and its tangent, by implicit differentiation of the conditions of the minimum.
+
+    `functions` is (q, guess, t, …) ↦ (f, length, z). With `from_guess` y is the displacement from the guess, and z = y;
+    without, y is a displacement from q, which is zero.
+    """
     regular, given, q = primals
     rates, put, take = with_respect_to(tangents[1])
     # The result, not the argument, so that its derivative is used if the tangent is differentiated again.
-    q = _nearest(f, space, tolerance, regular, given, q)
+    q = _nearest(functions, space, tolerance, from_guess, regular, given, q)
     if not rates:
         return q, jnp.zeros_like(q)
 
@@ -195,19 +224,31 @@ def _nearest_jvp(
         def unit(given: Given) -> Array:
             """Return the unit of each component of a displacement (m,)."""
             guess, t, constants = given
-            return Units(space.angular, f(guess, t, *constants)[1]).vector
+            return Units(space.angular, functions(q, guess, t, *constants)[1]).vector
 
         def configuration(given: Given, y: Array) -> Array:
-            """Return guess ⊕ (unit · y), for a displacement y in units."""
-            return space.retract(given[0], unit(given) * y)
+            """Return the configuration for a displacement y in units."""
+            return space.retract(given[0], unit(given) * y) if from_guess else space.retract(q, own_unit * y)
 
-        y = space.difference(given[0], q) / unit(given)
-        value_of = lambda given, y: f(configuration(given, y), given[1], *given[2])[0]
-        at = _linearised(partial(value_of, given), y, tolerance, jnp.zeros((), q.dtype), REFINEMENTS)
+        def value_of(given: Given, y: Array) -> Array:
+            """Return f for a displacement y in units."""
+            return functions(configuration(given, y), *given[:2], *given[2])[0]
+
+        def distance_of(given: Given, y: Array) -> Array:
+            """Return z for a displacement y in units."""
+            return functions(configuration(given, y), *given[:2], *given[2])[2]
+
+        own_unit = jax.lax.stop_gradient(unit(given))
+        y = space.difference(given[0], q) / unit(given) if from_guess else jnp.zeros_like(own_unit)
+        distance = None if from_guess else partial(distance_of, given)
+        undamped = jnp.zeros((), q.dtype)
+        at = _linearised(partial(value_of, given), y, tolerance, undamped, REFINEMENTS, distance)
 
         def conditions(active: tuple[Array, ...]) -> tuple[Array, Array]:
-            """Return (Fᵧᵀμ, F), the parts of the conditions that depend on the differentiated numbers."""
-            return _pulled(partial(value_of, put(given, active)), y, at.rows, at.multipliers)
+            """Return (g + Fᵧᵀμ, F), as far as they depend on the differentiated numbers."""
+            changed = put(given, active)
+            pulled, value = _pulled(partial(value_of, changed), y, at.rows, at.multipliers)
+            return pulled if from_guess else pulled + _gradient(partial(distance_of, changed), y), value
 
         free, gap = jax.jvp(conditions, (take(given),), (rates,))[1]
         y_dot = jnp.where(regular, at.solve(free, gap, REFINEMENTS), 0)
@@ -219,9 +260,14 @@ def _nearest_jvp(
 
 
 def _linearised(
-    f: Callable[[Array], Array], y: Array, tolerance: float, damping: Array, refinements: int
+    f: Callable[[Array], Array],
+    y: Array,
+    tolerance: float,
+    damping: Array,
+    refinements: int,
+    distance: Callable[[Array], Array] | None = None,
 ) -> _Linearised:
-    """Return `_Linearised` at the displacement y, for the function y ↦ F before its rows are scaled."""
+    """Return `_Linearised` at the displacement y, for the function y ↦ F before its rows are scaled; `distance`: y ↦ z."""
     eps, m = float(jnp.finfo(y.dtype).eps), y.shape[0]
     delta = max(0.1 * eps**0.5, 100 * tolerance**2)
     unit_matrix = np.eye(m, dtype=y.dtype)
@@ -231,14 +277,22 @@ def _linearised(
     value, matrix = value / rows, matrix / rows[:, None]
     gram = matrix.T @ matrix
     smallest = factor_symmetric_positive(gram + delta * unit_matrix)
+    gradient = y if distance is None else _gradient(distance, y)
     # Repeated Tikhonov steps converge to the multipliers of smallest norm.
-    multipliers, free = jnp.zeros_like(value), y
+    multipliers, free = jnp.zeros_like(value), gradient
     for _ in range(refinements):
         multipliers = multipliers - matrix @ smallest.solve(free)
-        free = y + matrix.T @ multipliers
-    curvature = unit_matrix + jax.jacfwd(lambda y: _pulled(f, y, rows, multipliers)[0])(y)
+        free = gradient + matrix.T @ multipliers
+    of_distance = unit_matrix if distance is None else jax.jacfwd(partial(_gradient, distance))(y)
+    curvature = of_distance + jax.jacfwd(lambda y: _pulled(f, y, rows, multipliers)[0])(y)
     factors = factor_symmetric_positive(gram + delta * (curvature + damping * unit_matrix))
     return _Linearised(rows, value, matrix, multipliers, free, curvature, factors, delta)
+
+
+def _gradient(distance: Callable[[Array], Array], y: Array) -> Array:
+    """Return g = z_yᵀz, the gradient of ½ zᵀz at y, with z = distance(y)."""
+    z, pull = jax.vjp(distance, y)
+    return pull(z)[0]
 
 
 def _pulled(f: Callable[[Array], Array], y: Array, rows: Array, multipliers: Array) -> tuple[Array, Array]:

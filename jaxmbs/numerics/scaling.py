@@ -54,17 +54,20 @@ class Units(NamedTuple):
         return jnp.where(largest > 0, largest, 1)
 
     def gap(self, matrix: Float[Array, "rows m"], value: Float[Array, " rows"]) -> Float[Array, ""]:
-        """Return the largest |f_k|, each divided by the change of f_k by `length`, from f_q and f, `matrix` and `value`.
+        """Return the largest |f_k| in `gap_units`, from f_q and f, `matrix` and `value`."""
+        return jnp.max(jnp.abs(value / self.gap_units(matrix)), initial=0)
 
-        If a row depends on angles only, it is divided by its change with an angle of 1. For other rows, derivatives by
-        angles do not count: they grow with the distance of a body from its joint, and a gap must not look small because
-        a body is far away.
+    def gap_units(self, matrix: Float[Array, "rows m"]) -> Float[Array, " rows"]:
+        """Return the change of each row of f, with the Jacobian `matrix`, by a displacement of `length`.
+
+        If a row depends on angles only, it is its change by an angle of 1. For other rows, derivatives by angles do not
+        count: they grow with the distance of a body from its joint, and a gap must not look small because a body is far
+        away. 1 for rows that are constant.
         """
         slopes = jnp.abs(matrix)
         by_length = self.length * jnp.max(jnp.where(self.angular[None, :], 0, slopes), axis=1, initial=0)
         by_angle = jnp.max(jnp.where(self.angular[None, :], slopes, 0), axis=1, initial=0)
-        scale = jnp.where(by_length > 0, by_length, jnp.where(by_angle > 0, by_angle, 1))
-        return jnp.max(jnp.abs(value / scale), initial=0)
+        return jnp.where(by_length > 0, by_length, jnp.where(by_angle > 0, by_angle, 1))
 
 
 def unit_of_length(matrix: Array, extent: Array, angular: np.ndarray) -> Float[Array, ""]:

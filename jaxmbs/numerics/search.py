@@ -117,6 +117,8 @@ def find_root(
     guess: Float[Array, " n"],
     length: Float[Array, ""],
     tolerance: float,
+    *,
+    scaled: bool = False,
 ) -> Root:
     """Find a root of f(q) = 0 close to a guess by minimising ‖q − guess‖² + r ‖f(q)‖² for growing r, Haug (3.6.9).
 
@@ -131,11 +133,12 @@ def find_root(
         guess: (n,).
         length: size of the mechanism, to which rows and coordinates are scaled.
         tolerance: largest gap of a root, relative to `length`; or the rounding error at the guess if that is larger.
+        scaled: True if the rows of f are in units of gaps already; otherwise f is scaled by its derivatives.
 
     Returns:
         The point with the smallest gap; see `Root`.
     """
-    finder = _Finder(f, space, guess, length, tolerance)
+    finder = _Finder(f, space, guess, length, tolerance, scaled)
     search = jax.lax.while_loop(finder.is_unfinished, finder.step, finder.start())
     exact = finder.is_exact(search)
     q = jnp.where(exact, guess, space.retract(guess, search.best))
@@ -146,8 +149,9 @@ class _Finder:
     """The steps of `find_root`, whose arguments it takes. The unknowns are displacements from the guess."""
 
     def __init__(
-        self, f: Callable[[Array], Array], space: Space, guess: Array, length: Array, tolerance: float
+        self, f: Callable[[Array], Array], space: Space, guess: Array, length: Array, tolerance: float, scaled: bool
     ) -> None:
+        self.scaled = scaled
         self.n, self.dtype, self.units = space.m, guess.dtype, Units(space.angular, length)
         self.f = lambda x: f(space.retract(guess, x))
         self.origin = space.extent(guess)
@@ -219,10 +223,10 @@ class _Finder:
         """Return the better of the trial and the point before it, with weight and damping for the next trial."""
         trial, fresh, units = search.trial, search.fresh, self.units
         value, matrix = self.f(trial), jax.jacfwd(self.f)(trial)
-        gap = units.gap(matrix, value)
+        gap = jnp.max(jnp.abs(value), initial=0) if self.scaled else units.gap(matrix, value)
         extent = self.origin + trial
         reach = jnp.where(fresh, unit_of_length(matrix, extent, units.angular), search.reach)
-        rows = jnp.where(fresh, units.rows(matrix), search.rows)
+        rows = search.rows if self.scaled else jnp.where(fresh, units.rows(matrix), search.rows)
         value, matrix = value / rows, matrix / rows[:, None]
 
         # The squared change of f by each coordinate makes lengths and angles comparable, in any system of units.

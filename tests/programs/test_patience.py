@@ -87,6 +87,6 @@ def test_few_slow_samples_do_not_hold_the_others(function):
         return time.process_time() - begin
 
     seconds(counts)
-    # What else the machine does only adds time: the least of several runs is that of the program.
+    # Other processes of the machine only add time: the least of several runs is that of the program.
     mixed, together = zip(*((seconds(counts), seconds(np.sort(counts))) for _ in range(7)), strict=True)
     assert min(mixed) < 2 * min(together)  # without setting them aside it is 7

@@ -48,7 +48,7 @@ def check(function, x, sharding):
 
 x = np.linspace(0.95, 1.05, 4096)
 for f in (simulate, slope, kinematics):
-    # What one device runs has arrays of its 512 samples, and none of all 4096.
+    # Code of one device has arrays of its 512 samples, and none of all 4096.
     sizes = re.findall(r"\\d+", " ".join(re.findall(r"\\[[\\d,]+\\]", check(jax.vmap(f), x, row))))
     assert "512" in sizes and "4096" not in sizes, sizes
 check(jax.vmap(jax.vmap(simulate)), x[:64].reshape(16, 4), table)

@@ -214,7 +214,7 @@ many = task.Task(measure, designs)
 rows = task.shard_over_devices(many._designs(0, 8000))
 text = many._compute.lower(rows).compile().as_text()
 assert "num_partitions=8" in text and not any(x in text for x in ("all-gather", "all-reduce", "all-to-all", "collective"))
-# What one device runs has arrays of its 1000 samples, and none of all 8000.
+# Code of one device has arrays of its 1000 samples, and none of all 8000.
 sizes = re.findall(r"\\d+", " ".join(re.findall(r"\\[[\\d,]+\\]", text)))
 assert "1000" in sizes and "8000" not in sizes, sizes
 found = swept("many")

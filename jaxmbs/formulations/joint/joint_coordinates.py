@@ -139,7 +139,7 @@ class JointEquations(AbstractEquations):
     def mass(self, q, t):
         """Return RᵀMR, the mass matrix in joint coordinates q = θ."""
         transformation = joint_space.transformation(self.tree.at(t), q)
-        return symmetric(transformation.T @ masses(self.mech, self._configuration(q, t)) @ transformation)
+        return symmetric(transformation.T @ masses(self.mech, self.configuration(q, t)) @ transformation)
 
     def force(self, q, v, t):
         """Return Rᵀ(Q − M Ṙ v) with the joint velocities v = θ̇ and the forces Q on the bodies."""
@@ -169,10 +169,6 @@ class JointEquations(AbstractEquations):
         at, speeds = mechanics.state_of_bodies(self.tree, joint_space.links(self.tree.at(t), q, v), q, v)
         return rate(partial(mechanics.gaps, self.tree), self.mech.layout, at, speeds, t)
 
-    def _configuration(self, q, t):
-        """Return the coordinates of the bodies for joint coordinates q at the time t."""
-        return joint_space.configuration(self.tree.at(t), q)
-
     @property
     def supporting(self):
         """Indices of the rows with extra coordinates, or of all rows if some body is light, and the mean mass."""
@@ -185,7 +181,7 @@ class JointEquations(AbstractEquations):
     def scaling_rows(self, q, t):
         """Return Φ_q by the coordinates of the bodies, their extent (m,), and (m,) True for angles."""
         # Rows by the coordinates of the bodies: multiplied by R, a row may vanish, or be only rounding.
-        at, layout = self._configuration(q, t), self.mech.layout
+        at, layout = self.configuration(q, t), self.mech.layout
         return mechanics.jacobian_by_bodies(self.tree, at, t), layout.extent(at), layout.angular
 
     def with_scales(self, scales):
@@ -197,7 +193,7 @@ class JointEquations(AbstractEquations):
         if self._pivots is not None or not mechanics.row_count(self.tree):
             return self._pivots
         phi_q, vectors, layout = self.jacobian(q, t), self._vector_membership.astype(q.dtype), self.mech.layout
-        by_bodies = mechanics.jacobian_by_bodies(self.tree, self._configuration(q, t), t)
+        by_bodies = mechanics.jacobian_by_bodies(self.tree, self.configuration(q, t), t)
         transformation = joint_space.transformation(self.tree.at(t), q)
         # The row if the velocities that a joint gives to a body were parallel to those by which the body changes the row.
         uncancelled = jnp.sqrt(by_bodies**2 @ vectors) @ jnp.sqrt(vectors.T @ transformation**2)
@@ -233,10 +229,18 @@ class JointEquations(AbstractEquations):
         found = map_runs(space.runs, near, tree.edges, joint_space.by_run(space, q), rates)
         return jnp.any(jnp.concatenate([x.reshape(-1) for x in found]))
 
+    def coordinates(self, q, t):
+        """Return the joint coordinates that the joints measure at a configuration q of the bodies."""
+        return joint_space.measure_coordinates(self.tree.at(t), q)
+
+    def configuration(self, q, t):
+        """Return the configuration of the bodies for joint coordinates q at the time t."""
+        return joint_space.configuration(self.tree.at(t), q)
+
     def from_bodies(self, q, v, t):
         """Return joint coordinates and velocities nearest to q and v of the bodies in the metric M."""
         # If joints of the tree are open, the coordinates that they measure are only a start.
-        theta = joint_space.measure_coordinates(self.tree.at(t), q)
+        theta = self.coordinates(q, t)
         still, (links, at, _) = self.zero_velocity(theta), mechanics.at_rest(self.tree, theta, t)
         away = self.mech.layout.difference(at, q)
         # If the coordinates are singular, there is no nearest rate, and the start is not corrected.

@@ -160,10 +160,17 @@ class NaturalEquations(AbstractDenseEquations):
         rows = [inertia if c.angular else mass for c in space.conditions if c.supporting for _ in range(c.rows)]
         return places, jnp.stack(rows) if rows else mass
 
+    def coordinates(self, q, t):
+        """Return x with attitudes of a configuration of the bodies."""
+        return self.space.with_attitudes(self.space.of_bodies(q), q)
+
+    def configuration(self, q, t):
+        """Return q of the bodies for x with attitudes."""
+        return self.space.bodies_at(q)
+
     def from_bodies(self, q, v, t):
         """Return x with attitudes, and ẋ, of a state of the bodies."""
-        space = self.space
-        return space.with_attitudes(space.of_bodies(q), q), space.rates_of_bodies(q, v)
+        return self.coordinates(q, t), self.space.rates_of_bodies(q, v)
 
     def to_bodies(self, q, v, a, t):
         """Return q, v and v̇ of the bodies for x with attitudes, ẋ = v and ẍ = a."""

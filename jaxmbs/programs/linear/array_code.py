@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +16,18 @@ MAX_BLOCK_ROWS = 16
 Factorisation = tuple[Array, Array, Array, Array]
 
 
+# Kinds of `primitives.factorise` for matrices without symmetry.
+GENERAL_KINDS = ("general", "in_units")
+
+
 # GPUs and TPUs multiply matrices in fewer digits unless they are told not to.
 @jax.default_matmul_precision("highest")
 def factor_array(matrix: Array, limit: Array, *, kind: str) -> Factorisation:
     """Return factors, sign, rcond and kept rows, for any leading batch axes; see `primitives.factorise`."""
     if kind == "symmetric":
         limit = jnp.zeros(matrix.shape[:-1], matrix.dtype)
-    one: Callable[[Array, Array], Factorisation] = _invert if kind == "general" else _symmetric_root
+    invert = partial(_invert, scale=kind == "general")
+    one: Callable[[Array, Array], Factorisation] = invert if kind in GENERAL_KINDS else _symmetric_root
     for _ in range(matrix.ndim - 2):
         one = jax.vmap(one)
     return one(matrix, limit)
@@ -31,7 +37,7 @@ def factor_array(matrix: Array, limit: Array, *, kind: str) -> Factorisation:
 def solve_array(matrix: Array, factors: Array, limit: Array, rhs: Array, *, kind: str, transposed: bool) -> Array:
     """Return the solutions for right-hand sides (…, m, k), for any leading batch axes, by the factors alone."""
     turned = jnp.swapaxes(factors, -1, -2)
-    if kind == "general":
+    if kind in GENERAL_KINDS:
         return jnp.matmul(turned if transposed else factors, rhs)
     return jnp.matmul(turned, jnp.matmul(factors, rhs))
 
@@ -96,14 +102,20 @@ def _root_by_rows(matrix: Array, floor: Array) -> tuple[Array, Array]:
     return jnp.sqrt(reciprocals)[:, None] * lower, jnp.diagonal(rest)
 
 
-def _invert(matrix: Array, regular: Array) -> Factorisation:
+def _invert(matrix: Array, regular: Array, scale: bool) -> Factorisation:
     """Return (inverse or left inverse, sign of the determinant, rcond, ones); the inverse is zero if not regular."""
-    rows = _largest_sizes(matrix, 1)
+    rows, columns = (jnp.ones(size, matrix.dtype) for size in matrix.shape)
+    if scale:
+        rows = _largest_sizes(matrix, 1)
     scaled = matrix / rows[:, None]
-    columns = _largest_sizes(scaled, 0)
+    if scale:
+        columns = _largest_sizes(scaled, 0)
     eliminated = _gauss_jordan if matrix.shape[0] == matrix.shape[1] else _left_inverse
     inverse, sign, rcond = eliminated(scaled / columns[None, :])
     inverse = jnp.where(regular, inverse / columns[:, None] / rows[None, :], 0)
+    if not scale:
+        # Relative to the units, even if all entries are small.
+        rcond = jnp.minimum(rcond, rcond * jnp.max(jnp.abs(matrix)))
     return inverse, sign, rcond, jnp.ones(matrix.shape[0], matrix.dtype)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -196,15 +197,17 @@ class Elimination:
         graph: the graph.
         matrix: nodes of the matrix.
         regular: truth value, False where the matrix is known not to be regular; None if it always is.
+        scaled: True if rows and columns have units of equal meaning already, so that they are not scaled.
 
     Attributes:
         factors: for solving.
         sign: sign of the determinant, 1 if there is none.
-        rcond: smallest / largest pivot when rows, then columns, are scaled to a largest entry of 1.
+        rcond: smallest / largest pivot when rows, then columns, are scaled to a largest entry of 1; with `scaled`, the
+            smallest pivot, divided by the largest if that is larger than 1.
     """
 
-    def __init__(self, graph: Graph, matrix: np.ndarray, regular: Node | None = None):
-        self.graph = graph
+    def __init__(self, graph: Graph, matrix: np.ndarray, regular: Node | None = None, *, scaled: bool = False):
+        self.graph, self.scaled = graph, scaled
         self.regular = graph.constant(True) if regular is None else regular
         self.n, columns = matrix.shape
         self.more_rows = self.n > columns
@@ -246,18 +249,20 @@ class Elimination:
         g = self.graph
         if len(rows) == len(columns) == 1:
             return self._eliminate(rows[0], columns[0], [])
-        weights = {i: g.make("div", g.constant(1.0), self.row_size(i)) for i in rows}
+        weights = {i: g.make("div", g.constant(1.0), self.row_size(i)) for i in rows if not self.scaled}
         rows, columns = list(rows), list(columns)
         while columns:
             column = min(columns, key=lambda j: (sum(j in self.entries[i] for i in rows), j))
             candidates = [i for i in rows if column in self.entries[i]] or rows
             first = candidates[0]
             swaps = []
-            merit = {i: g.mul(g.make("abs", self._entry(i, column)), weights[i]) for i in candidates}
+            merit = {i: g.make("abs", self._entry(i, column)) for i in candidates}
+            if not self.scaled:
+                merit = {i: g.mul(x, weights[i]) for i, x in merit.items()}
             for other in candidates[1:]:
                 swap = g.make("gt", merit[other], merit[first])
                 swaps.append((swap, first, other))
-                for values in (merit, weights):
+                for values in (merit, weights) if weights else (merit,):
                     _swap_where(g, swap, values, first, other)
                 self._swap_rows(swap, first, other)
             self._eliminate(first, column, swaps)
@@ -338,6 +343,9 @@ class Elimination:
             return self.zero
         if all(step.pivot.is_constant for step in self.steps):
             return one
+        if self.scaled:
+            sizes = [g.make("abs", step.pivot) for step in self.steps]
+            return g.make("div", reduce(partial(g.make, "min"), sizes, one), reduce(partial(g.make, "max"), sizes, one))
         weights = [g.make("div", one, self.row_size(i)) for i in range(self.n)]
         moved = list(weights)
         smallest, largest = one, one

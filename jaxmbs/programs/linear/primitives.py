@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from jaxmbs.programs.linear.array_code import factor_array, solve_array
+from jaxmbs.programs.linear.array_code import GENERAL_KINDS, factor_array, solve_array
 from jaxmbs.programs.runtime.primitive import zero_tangent
 
 
@@ -19,8 +19,9 @@ def factorise(matrix, limit, kind: str) -> list:
 
     Args:
         matrix: A (m, n).
-        limit: True if A is regular, for the kind "general"; the least pivot of each row (n,), for "semidefinite".
-        kind: "general", for m ≥ n; "symmetric", for positive definite matrices; "semidefinite".
+        limit: True if A is regular, for the kinds "general" and "in_units"; the least pivot of each row (n,), for "semidefinite".
+        kind: "general", for m ≥ n; "in_units", the same for a matrix whose rows and columns have units of equal meaning,
+            so that they are not scaled first; "symmetric", for positive definite matrices; "semidefinite".
 
     Returns:
         [factors, sign, rcond, kept]: factors for `solve_factorised`; the sign of the determinant; a cheap estimate of
@@ -60,7 +61,7 @@ def _factor_abstract(matrix, limit, *, kind):
 @solve_p.def_abstract_eval
 def _solve_abstract(matrix, factors, limit, rhs, *, kind, transposed):
     """Return the shape and type of the solutions."""
-    size = factors.shape[-1 if transposed and kind == "general" else -2]
+    size = factors.shape[-1 if transposed and kind in GENERAL_KINDS else -2]
     return jax.core.ShapedArray((*rhs.shape[:-2], size, rhs.shape[-1]), rhs.dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jaxmbs.programs.graph.nodes import array
+from jaxmbs.programs.linear.array_code import GENERAL_KINDS
 from jaxmbs.programs.linear.elimination import Elimination, Factors, factor_symmetric
 from jaxmbs.programs.tracing.marks import AbstractRule, with_marks
 from jaxmbs.programs.tracing.rules import product
@@ -17,14 +18,15 @@ def _trace_factorise(tracer, eqn, matrix, limit):
     one, zero = graph.constant(1.0), graph.constant(0.0)
     identity = [[one if i == j else zero for i in range(m)] for j in range(m)]
     factors: Factors
-    if eqn.params["kind"] == "general":
-        elimination = Elimination(graph, matrix, limit.item())
+    kind = eqn.params["kind"]
+    if kind in GENERAL_KINDS:
+        elimination = Elimination(graph, matrix, limit.item(), scaled=kind == "in_units")
         factors = elimination.factors
         column = factors.solve
         sign, rcond = (lambda: elimination.sign), (lambda: elimination.rcond)
         kept = lambda: array([one] * m, (m,))
     else:
-        factors = symmetric = _symmetric(eqn.params["kind"], graph, matrix, limit)
+        factors = symmetric = _symmetric(kind, graph, matrix, limit)
         column = symmetric.half
         sign = lambda: one
         rcond = lambda: _smallest_pivot(graph, matrix, factors)
@@ -72,11 +74,10 @@ class _Solution(AbstractRule):
         known_factors = factors.factors if isinstance(factors, DeferredArray) else None
         if known_factors is None:
             matrix = tracer.nodes(matrix)
-            general = self.kind == "general"
-            limit = None if general else tracer.nodes(limit)
-            known_factors = (
-                Elimination(graph, matrix).factors if general else _symmetric(self.kind, graph, matrix, limit)
-            )
+            if self.kind in GENERAL_KINDS:
+                known_factors = Elimination(graph, matrix, scaled=self.kind == "in_units").factors
+            else:
+                known_factors = _symmetric(self.kind, graph, matrix, tracer.nodes(limit))
         solve = known_factors.solve_transposed if self.transposed else known_factors.solve
         columns = [solve(list(rhs[:, k])) for k in range(rhs.shape[1])]
         size = known_factors.rows if self.transposed else len(known_factors.steps)

@@ -90,43 +90,34 @@ class Tracer:
         return after.buffer.whole(after).reshape(values.shape)
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
-        """Return the outputs of a jaxpr for these constants and arguments."""
+        """Return the outputs of a jaxpr for these constants and arguments; an error gets the equation's name and line."""
+        steps, dtypes = _steps(jaxpr)
+        checked = all(dtype.kind in "iub" or dtype == self.dtype for dtype in dtypes)
         values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
         values.update(zip(jaxpr.invars, args, strict=True))
-        read = lambda atom: self.constants(atom.val) if hasattr(atom, "val") else values[atom]
-        for eqn in _kept_needed_equations(jaxpr):
-            values.update(zip(eqn.outvars, self.apply(eqn, [read(x) for x in eqn.invars]), strict=True))
-        return [read(x) for x in jaxpr.outvars]
+        eqn = None
+        try:
+            for eqn, rule, takes_memory, atoms in steps:
+                inputs = [values[x] if literal is None else self.constants(literal.val) for x, literal in atoms]
+                if rule is None:
+                    raise ProgramError(unknown_primitive(eqn.primitive.name))
+                if not checked:
+                    for var in eqn.outvars:
+                        self.check_dtype(var.aval)
+                if not takes_memory:
+                    inputs = [x if x.__class__ is np.ndarray else self.nodes(x) for x in inputs]
+                result = rule(self, eqn, *inputs)
+                if result.__class__ is list:
+                    values.update(zip(eqn.outvars, result, strict=True))
+                else:
+                    values[eqn.outvars[0]] = result
+        except ProgramError as error:
+            raise _placed(error, eqn) from None
+        return [self.constants(x.val) if hasattr(x, "val") else values[x] for x in jaxpr.outvars]
 
     def run_closed(self, closed_jaxpr, args: Sequence) -> list:
         """Return the outputs of a closed jaxpr, which holds its constants, for these arguments."""
         return self.run(closed_jaxpr.jaxpr, [self.constants(np.asarray(c)) for c in closed_jaxpr.consts], args)
-
-    def apply(self, eqn, args: list) -> list:
-        """Return the results of one equation; an error in it gets its name and its line."""
-        name = eqn.primitive.name
-        rule = RULES.get(name)
-        try:
-            if rule is None:
-                raise ProgramError(unknown_primitive(name))
-            for var in eqn.outvars:
-                self.check_dtype(var.aval)
-            if name not in TAKES_MEMORY:
-                args = [self.nodes(x) for x in args]
-            result = rule(self, eqn, *args)
-        except ProgramError as error:
-            if getattr(error, "placed", False):
-                raise
-            # An equation within a function of JAX has no line of its own; the call of that function has.
-            line = jax_compat.user_line(eqn)
-            name = getattr(error, "primitive", name)
-            if line is None:
-                error.primitive = name  # type: ignore[attr-defined]
-                raise
-            placed = type(error)(f"{error} [{name}, at {line}]")
-            placed.placed = True  # type: ignore[attr-defined]
-            raise placed from None
-        return result if isinstance(result, list) else [result]
 
     def check_dtype(self, aval) -> None:
         """Raise `ProgramError` for a type that programs do not have."""
@@ -158,13 +149,53 @@ def needed_equations(jaxpr) -> list:
     return found[::-1]
 
 
-# The same for jaxprs that are traced again and again, such as those of called functions.
-_kept_needed_equations = lru_cache(maxsize=1024)(needed_equations)
+# Kept for jaxprs that are traced again and again, such as those of called functions.
+@lru_cache(maxsize=1024)
+def _steps(jaxpr) -> tuple[list[tuple[Any, Callable | None, bool, list[tuple[Any, Any]]]], set[np.dtype]]:
+    """Return the needed equations of a jaxpr, and the types of their results.
+
+    With each equation come its rule, True if that takes arrays in memory, and for each input (variable, None) or
+    (None, literal).
+    """
+    steps, dtypes = [], set()
+    for eqn in needed_equations(jaxpr):
+        name = eqn.primitive.name
+        atoms = [(None, x) if hasattr(x, "val") else (x, None) for x in eqn.invars]
+        steps.append((eqn, RULES.get(name), name in TAKES_MEMORY, atoms))
+        dtypes.update(_dtype_of(var.aval) for var in eqn.outvars)
+    return steps, dtypes - {None}
+
+
+def _dtype_of(aval) -> np.dtype | None:
+    """Return the type of an abstract value; None for tangents of integers, and for values without a type."""
+    dtype = getattr(aval, "dtype", None)
+    if dtype is None or dtype == jax.dtypes.float0:
+        return None
+    return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
+
+
+def _placed(error: ProgramError, eqn) -> ProgramError:
+    """Return an error with the name of the primitive, and the line, of the innermost equation that has a line."""
+    if getattr(error, "placed", False):
+        return error
+    # An equation within a function of JAX has no line of its own; the call of that function has.
+    line = jax_compat.user_line(eqn)
+    name = getattr(error, "primitive", eqn.primitive.name)
+    if line is None:
+        error.primitive = name  # type: ignore[attr-defined]
+        return error
+    placed = type(error)(f"{error} [{name}, at {line}]")
+    placed.placed = True  # type: ignore[attr-defined]
+    return placed
 
 
 def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
     """Return function(a, b, …) entry by entry, with broadcasting. Equal entries of large arrays are computed once."""
     shape = args[0].shape
+    if shape == () and all(x.shape == () for x in args):
+        result = np.empty((), object)
+        result[()] = function(*(x.item() for x in args))
+        return result
     if any(x.shape != shape for x in args[1:]):
         args = np.broadcast_arrays(*args)
         shape = args[0].shape

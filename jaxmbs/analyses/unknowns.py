@@ -1,0 +1,175 @@
+"""The unknowns of assembly and kinematics: coordinates of the bodies, or those of another formulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxmbs.formulations.abstract import AbstractEquations
+from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
+from jaxmbs.numerics.arrays import finite
+from jaxmbs.numerics.scaling import Units
+from jaxmbs.programs import ProgramWithFallback, convert_closure
+from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.topology import spanning_tree
+
+# Joint coordinates are chosen for mechanisms with at least this many velocities of the bodies, eight bodies in space. In
+# smaller ones the search by coordinates of the bodies is as quick, and finds a branch from rougher guesses.
+MIN_VELOCITIES = 48
+# Joint coordinates are chosen if there are at most this many of them for each velocity of the bodies.
+MAX_SHARE = 0.5
+
+
+def chosen_formulation(mech: Mechanism, formulation: AbstractFormulation | None) -> AbstractFormulation:
+    """Return the formulation that is given, or the one with fewer unknowns for a large mechanism if it is None.
+
+    Without any unknowns in it, as for bodies that are all fixed, it is `Augmented`.
+    """
+    if formulation is None:
+        large = mech.layout.m >= MIN_VELOCITIES
+        fewer = large and joint_velocities(mech) <= MAX_SHARE * mech.layout.m
+        formulation = JointCoordinates() if fewer else Augmented()
+    return formulation if structure(mech, formulation).space.m else Augmented()
+
+
+def structure(mech: Mechanism, formulation: AbstractFormulation) -> AbstractEquations:
+    """Return the equations of a formulation without numbers: their space, and the kind of their coordinates."""
+    return eqx.filter_eval_shape(lambda mech: formulation.equations(mech), mech)
+
+
+def joint_velocities(mech: Mechanism) -> int:
+    """Return the number of joint velocities of the spanning tree, without regard to drivers."""
+    tree, layout = spanning_tree(mech), mech.layout
+    of_bodies = sum(part.stop - part.start for part in layout.velocity_slices.values())
+    free = of_bodies // len(layout.bodies)
+    joints = [free if name is None else mech.constraints[name].freedom or 0 for name in tree.joints]
+    return sum(joints) + layout.m - of_bodies
+
+
+class ConstraintFunctions(NamedTuple):
+    """The constraints of a mechanism as functions of (x, t), where x are the coordinates of a formulation.
+
+    Attributes:
+        phi: Φ(x, t), (rows,), differentiable by x, t and the numbers of the mechanism; divided by `units` if these are
+            given.
+        constant_phi: the same, with the numbers of the mechanism as constants.
+        mech: the mechanism with 1 in place of numbers that are not finite, so that they spoil neither values nor
+            derivatives. Both functions use it.
+        formulation: chooses the coordinates.
+        is_finite: True if all numbers of the mechanism are finite.
+        units: (rows,), units of gaps; None for coordinates of the bodies, whose derivatives scale the rows.
+    """
+
+    phi: Callable[[Array, Array], Array]
+    constant_phi: Callable[[Array, Array], Array]
+    mech: Mechanism
+    formulation: AbstractFormulation
+    is_finite: Bool[Array, ""]
+    units: Float[Array, " rows"] | None
+
+    @property
+    def structure(self) -> AbstractEquations:
+        """The equations without numbers; see `structure`."""
+        return structure(self.mech, self.formulation)
+
+
+def constraint_functions(
+    mech: Mechanism,
+    q: Array,
+    t: Array,
+    held: tuple[int, ...] = (),
+    formulation: AbstractFormulation | None = None,
+    known: tuple[Array, Array | None] | None = None,
+) -> ConstraintFunctions:
+    """Return the constraints as functions in the coordinates of a formulation, `Augmented()` unless given.
+
+    Args:
+        mech: the mechanism.
+        q: configuration of the bodies (n,), from which units are measured and held coordinates are taken.
+        t: time.
+        held: indices in q; each gives a row of Φ that keeps this coordinate as in q.
+        formulation: chooses the coordinates.
+        known: unknowns x, of which only the shape is used, and the units of the rows, if both are known from another call.
+    """
+    indices, start = np.array(held, int), q
+
+    def rows_of(mech: Mechanism, equations: AbstractEquations, x: Array, t: Array) -> Array:
+        """Return Φ(x, t), followed by q − its start for each index in `held`."""
+        rows = equations.residual(x, t)
+        return jnp.append(rows, equations.configuration(x, t)[indices] - start[indices]) if held else rows
+
+    return functions_of(rows_of, mech, formulation, q, t, known)
+
+
+def functions_of(
+    rows_of: Callable[[Mechanism, AbstractEquations, Array, Array], Array],
+    mech: Mechanism,
+    formulation: AbstractFormulation | None,
+    q: Array,
+    t: Array,
+    known: tuple[Array, Array | None] | None,
+) -> ConstraintFunctions:
+    """Return `ConstraintFunctions` of rows: those of the equations, then others, which are lengths.
+
+    `rows_of` is the function (mechanism, equations, x, t) ↦ (rows,); the other arguments are those of
+    `constraint_functions`.
+    """
+    mech, is_finite = finite(mech)
+    formulation = formulation or Augmented()
+    if known is None:
+        equations = formulation.equations(mech)
+        plain = lambda x, t: rows_of(mech, equations, x, t)
+        x, units = equations.coordinates(q, t), None
+    else:
+        # Outside a program: the numbers of the equations are computed inside the programs that call the function.
+        plain = lambda x, t: rows_of(mech, formulation.equations(mech), x, t)
+        x, units = known
+    if isinstance(formulation, Augmented):
+        return ConstraintFunctions(plain, with_constants(plain, x, t), mech, formulation, is_finite, None)
+    if units is None:
+        units = _gap_units(equations, q, x, t, jax.eval_shape(plain, x, t).shape[0])
+    units = jax.lax.stop_gradient(units)
+    scaled = lambda x, t: plain(x, t) / units
+    return ConstraintFunctions(scaled, with_constants(scaled, x, t), mech, formulation, is_finite, units)
+
+
+def _gap_units(equations: AbstractEquations, q: Array, x: Array, t: Array, count: int) -> Float[Array, " rows"]:
+    """Return the unit of each of `count` rows: of the equations at coordinates x, and the size of the mechanism at q."""
+    length = equations.mech.size(q)
+    matrix, _, angular = equations.scaling_rows(x, t)
+    own = Units(angular, length).gap_units(matrix)
+    return jnp.append(own, jnp.full(count - own.shape[0], length))
+
+
+def with_constants(f: Callable[..., Array], *args: Array) -> Callable[..., Array]:
+    """Return a function of arrays such as `args` with everything that it closes over as constants of differentiation.
+
+    Functions inside motions and outlines may close over traced numbers as well: `closure_convert` finds those too.
+    """
+    converted, numbers = jax.closure_convert(f, *args)
+    numbers = jax.lax.stop_gradient(numbers)
+    return lambda *args: converted(*args, *numbers)
+
+
+def bodies_at(given: ConstraintFunctions, x: Array, t: Array) -> Float[Array, " n"]:
+    """Return the configuration of the bodies for unknowns x, as a program; differentiable by all that it depends on."""
+    configuration = lambda x, t: given.formulation.equations(given.mech).configuration(x, t)
+    function, constants = convert_closure(configuration, x, t)
+    return ProgramWithFallback(function)(x, t, *constants)
+
+
+def motion_of_bodies(
+    given: ConstraintFunctions, x: Array, u: Array, a: Array, t: Array
+) -> tuple[Float[Array, "T n"], Float[Array, "T m"], Float[Array, "T m"]]:
+    """Return q, v and v̇ of the bodies at times t (T,), for unknowns x, velocities u and accelerations a, with T rows."""
+    of_bodies = lambda x, u, a, t: given.formulation.equations(given.mech).to_bodies(x, u, a, t)
+    function, constants = convert_closure(of_bodies, x[0], u[0], a[0], t[0])
+    to_bodies = ProgramWithFallback(function)
+    return jax.vmap(lambda x, u, a, t: to_bodies(x, u, a, t, *constants))(x, u, a, t)
