@@ -443,3 +443,12 @@ def _finite_or_one(x: Array) -> tuple[Array, Array]:
     """Return x with 1 in place of numbers that are not finite, and True if there are none. Traced once per shape."""
     ok = lax.is_finite(x)
     return lax.select(ok, x, lax.full_like(x, 1)), lax.reduce_and(ok, range(ok.ndim)).reshape(1)
+
+
+def as_variables(start: Any) -> Any:
+    """Return a pytree of arrays as values at the start of a loop that will not stay constant.
+
+    A program finds by tracing the body of a loop several times which carried values stay as they start, such as zeros of
+    a matrix. It traces the body once for these.
+    """
+    return jax.tree.map(jax.lax.optimization_barrier, start)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.arrays import as_variables, where_tree
 from jaxmbs.numerics.implicit import jacobian, rates_at_root
 from jaxmbs.numerics.linear_algebra import Factored, factor
 from jaxmbs.numerics.results import Status
@@ -186,7 +186,7 @@ def follow_root(
         """March from one time to the next; return (new time, carry) and the row of the result there."""
         before, march = carry
         interval = jnp.abs(target - before)
-        march = march._replace(reached=jnp.asarray(False))
+        march = march._replace(reached=as_variables(jnp.asarray(False)))
 
         def is_unfinished(carry: tuple[int, _MarchCarry]) -> Array:
             """Return True if the next time is not reached, the motion goes on, and steps are left."""
@@ -204,20 +204,20 @@ def follow_root(
             march = stepper.on_branch(march, branch)
         return (target, march), (*march.recorded, code)
 
-    still, finite = jnp.zeros(space.m, dtype), jnp.all(jnp.isfinite(f(start, times[0])))
+    still, finite = as_variables(jnp.zeros(space.m, dtype)), jnp.all(jnp.isfinite(f(start, times[0])))
     unassembled = jnp.where(finite, int(Status.NOT_ASSEMBLED), int(Status.NON_FINITE))
     # The first step has no length: it polishes the start and gives it its velocity and acceleration.
     march = _MarchCarry(
         state=_MotionState(start_time, start, still, still, stepper.no_side(start, start_time)),
         finite=finite,
-        fresh=jnp.asarray(True),
+        fresh=as_variables(jnp.asarray(True)),
         branched=jnp.asarray(False),
-        largest_step=jnp.asarray(jnp.inf, dtype),
-        steps=jnp.zeros((), int),
+        largest_step=as_variables(jnp.asarray(jnp.inf, dtype)),
+        steps=as_variables(jnp.zeros((), int)),
         ended=jnp.where(started, int(Status.CONVERGED), unassembled),
         recorded=(start, still, still),
-        code=jnp.zeros((), int),
-        reached=jnp.asarray(False),
+        code=as_variables(jnp.zeros((), int)),
+        reached=as_variables(jnp.asarray(False)),
     )
     (_, march), (q, v, a, status) = jax.lax.scan(to_next_time, (start_time, march), times)
     return Path(q, v, a, status, march.state.t, march.state.q)
@@ -268,7 +268,7 @@ class _Stepper:
             change = jnp.where(factors.rcond > self.singular, factors.solve(self.f(q, t)), 0)
             return count + 1, self.space.retract(q, -change), size(change)
 
-        return jax.lax.while_loop(is_unfinished, step, (0, q, jnp.asarray(jnp.inf, q.dtype)))[1]
+        return jax.lax.while_loop(is_unfinished, step, (0, q, as_variables(jnp.asarray(jnp.inf, q.dtype))))[1]
 
     def correct(self, q: Array, t: Array, carried_v: Array, carried_a: Array) -> _CorrectedPoint:
         """Return the predicted position q at the time t after Newton steps, with its velocity and acceleration.
@@ -298,7 +298,9 @@ class _Stepper:
     def no_side(self, q: Array, t: Array) -> Array:
         """Return a `side` of zeros, which marks a position where f_q is singular."""
         rows = jax.eval_shape(self.f, q, t).shape[0]
-        return jnp.zeros(() if rows <= self.space.m else (rows, self.space.m), self.dtype)
+        # Zeros of the matrix stay zeros.
+        square = rows <= self.space.m
+        return as_variables(jnp.zeros((), self.dtype)) if square else jnp.zeros((rows, self.space.m), self.dtype)
 
     @staticmethod
     def has_crossed(before: Array, after: Array) -> Array:

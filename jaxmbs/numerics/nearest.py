@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxmbs.numerics.arrays import as_variables
 from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive
 from jaxmbs.numerics.roots import with_respect_to
 from jaxmbs.numerics.scaling import Units, gap_limit, max_norm
@@ -145,11 +146,11 @@ def nearest_root(
             done=better & undamped & (size <= small),
         )
 
-    zero = jnp.zeros((), guess.dtype)
+    undamped = as_variables(jnp.zeros((), guess.dtype))
     exact = root.exact
     if distance is not None:
         exact = exact & (max_norm(distance(guess)) <= gap_limit(guess.dtype, 0.0))
-    now = _Progress(shift, zero, jnp.zeros((), int), exact)
+    now = _Progress(shift, undamped, jnp.zeros((), int), exact)
     now = jax.lax.while_loop(lambda now: (now.steps < MAX_STEPS) & ~now.done, step, now)
     q = jnp.where(exact, guess, space.retract(guess, unit * now.y))
     # If a rotation exceeds half a turn, the same configuration has a shorter displacement, and y is not the nearest.

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxmbs.numerics.arrays import where_tree
+from jaxmbs.numerics.arrays import as_variables, where_tree
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units, gap_limit, max_norm, unit_of_length
 from jaxmbs.numerics.space import Space
@@ -166,26 +166,27 @@ class _Finder:
         """Return the carry before the first trial, which is the guess itself."""
         dtype, n, still = self.dtype, self.n, jnp.zeros(self.n, self.dtype)
         rows = jax.eval_shape(self.f, still).shape[0]
-        infinite, zero = jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)
+        infinite, zero = as_variables((jnp.asarray(jnp.inf, dtype), jnp.zeros((), int)))
+        still, one, ones = as_variables((still, jnp.ones((), dtype), jnp.ones(n, dtype)))
         return _SearchCarry(
             trial=still,
-            fresh=jnp.asarray(True),
+            fresh=as_variables(jnp.asarray(True)),
             x=still,
-            value=jnp.zeros(rows, dtype),
+            value=as_variables(jnp.zeros(rows, dtype)),
             matrix=jnp.zeros((rows, n), dtype),
             gap=infinite,
-            reach=jnp.ones((), dtype),
-            rows=jnp.ones(rows, dtype),
-            metric=jnp.ones(n, dtype),
-            weight=jnp.ones((), dtype),
-            damping=jnp.zeros((), dtype),
+            reach=one,
+            rows=jnp.ones(rows, dtype) if self.scaled else as_variables(jnp.ones(rows, dtype)),
+            metric=ones,
+            weight=one,
+            damping=as_variables(jnp.zeros((), dtype)),
             iteration=zero,
             attempt=zero,
             best=still,
             best_gap=infinite,
             polished=zero,
             fitted=zero,
-            rounds=zero,
+            rounds=jnp.zeros((), int),
         )
 
     def is_unfinished(self, search: _SearchCarry) -> Bool[Array, ""]:

@@ -19,7 +19,8 @@ def factorise(matrix, limit, kind: str) -> list:
 
     Args:
         matrix: A (m, n).
-        limit: True if A is regular, for the kinds "general" and "in_units"; the least pivot of each row (n,), for "semidefinite".
+        limit: True if A is regular, for the kinds "general" and "in_units"; the least pivot of each row (n,), for
+            "semidefinite".
         kind: "general", for m ≥ n; "in_units", the same for a matrix whose rows and columns have units of equal meaning,
             so that they are not scaled first; "symmetric", for positive definite matrices; "semidefinite".
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import numpy as np
@@ -13,7 +14,7 @@ from jax.extend import core
 from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Loop, Memory, Node, array
 from jaxmbs.programs.runtime import jax_compat, tuning
-from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, elementwise
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, VariableArray, elementwise
 
 
 def scan(tracer: Tracer, eqn, *args):
@@ -65,10 +66,10 @@ def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
     starts = np.cumsum([0, *(len(x) for x in inits)])
     varying = {
         int(start + k)
-        for start, x in zip(starts, inits, strict=False)
+        for start, x, carried in zip(starts, inits, carry, strict=False)
         for k, node in enumerate(x)
-        if not node.is_constant
-    }  # fmt: n_consts
+        if not node.is_constant or isinstance(carried, VariableArray)
+    }
     # A loop within a loop is traced again with it. Values that varied before are not tried again.
     varying |= tracer.varying.get(id(eqn), set())
     while True:
@@ -234,12 +235,15 @@ def while_loop(tracer: Tracer, eqn, *args):
     condition, body = p["cond_jaxpr"], p["body_jaxpr"]
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:n_cond], args[n_cond : n_cond + n_body], args[n_cond + n_body :]
-    bound = _max_iterations(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
-    if bound is None:
+    counted = _counted(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
+    if counted is None:
         raise ProgramError(
             "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the iterations and make "
             "`(count < limit) & condition` the condition"
         )
+
+    bound, counter = counted
+    carry = [VariableArray(partial(np.asarray, x), None) if k == counter else x for k, x in enumerate(carry)]
 
     def attempt(varying: set[int]):
         loop = graph.open_loop(bound)
@@ -261,8 +265,11 @@ def while_loop(tracer: Tracer, eqn, *args):
     return [_final(tracer, loop, node, params) for params in body_carry]
 
 
-def _max_iterations(condition, body, n_cond, n_body, carry) -> int | None:
-    """Return the most iterations of a loop that ends when a counter reaches a constant, None without such a counter."""
+def _counted(condition, body, n_cond, n_body, carry) -> tuple[int, int] | None:
+    """Return the most iterations of a loop that ends when a counter reaches a constant, and the number of this counter.
+
+    The counter is one of the carried values; None without such a counter.
+    """
     carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns}
     pending = [condition.outvars[0]]
@@ -279,7 +286,7 @@ def _max_iterations(condition, body, n_cond, n_body, carry) -> int | None:
                 step = _increment(body, body.invars[n_body + k], body.outvars[k])
                 start = carry[k]
                 if step and step > 0 and isinstance(start, np.ndarray) and start.item().is_constant:
-                    return max(0, math.ceil((int(limit.val) - start.item().value) / step))
+                    return max(0, math.ceil((int(limit.val) - start.item().value) / step)), k
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Memory, Node, array, kind_of
 from jaxmbs.programs.graph.operations import COMPARISONS, OPERATIONS
 from jaxmbs.programs.runtime import tuning
-from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, elementwise
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, VariableArray, elementwise
 
 
 def _elementwise(formula):
@@ -77,7 +78,7 @@ def rule(*names: str, movement: bool = False):
     return declare
 
 
-@rule("copy", "copy_p", "optimization_barrier", "pvary", "reshard", "reduce_precision", movement=True)
+@rule("copy", "copy_p", "pvary", "reshard", "reduce_precision", movement=True)
 def _same(tracer, eqn, *args):
     """Return the arguments unchanged."""
     return list(args)
@@ -95,6 +96,12 @@ for _name, _formula in {
     "clamp": lambda do, low, x, high: do("min", do("max", x, low), high),
 }.items():
     RULES[_name] = _elementwise(_formula)
+
+
+@rule("optimization_barrier")
+def _variable(tracer, eqn, *args):
+    """Return the arguments, of which no loop that they enter takes a part for a constant."""
+    return [VariableArray(partial(np.asarray, x), None) for x in args]
 
 
 def _without_derivative(op: str):

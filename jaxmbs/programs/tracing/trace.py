@@ -33,6 +33,10 @@ class DeferredArray:
         self.entries, self.factors = entries, factors
 
 
+class VariableArray(DeferredArray):
+    """An array that varies in a loop that it enters, even where it is constant at the start."""
+
+
 class Tracer:
     """Interprets jaxprs into one graph.
 
