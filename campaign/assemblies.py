@@ -21,6 +21,12 @@ MECHANISMS = 16
 # Largest change of a coordinate from an assembled configuration to a wild guess, every second one; angles change by at
 # most π. Bodies have lengths of about 1.
 MAX_GUESS_DISTANCE = 10.0
+# Largest displacement of the guesses from which two sets of unknowns have to find the same configuration.
+SMALL_DISPLACEMENT = 0.02
+# Largest difference of two configurations of the same branch.
+SAME_BRANCH = 1e-3
+# Largest difference of a configuration that both sets of unknowns find, relative to the lengths of bodies, about 1.
+MAX_DIFFERENCE = 1e-9
 # Step of the central differences of assemblies, which are taken with it and with half of it. If the two disagree, there
 # is no derivative to compare with.
 STEP = 1e-5
@@ -57,6 +63,15 @@ def programs_of(seed: int):
     return jax.jit(jax.vmap(along, in_axes=axes)), jax.jit(jax.vmap(rate, in_axes=axes))
 
 
+def drawn_for(seed: int):
+    """Return the generator of a round, its mechanisms as a batch, assembled configurations (LANES, n) and their layout."""
+    rng, structure = np.random.default_rng((seed, 5)), structure_of(seed)
+    drawn = [mechanisms.draw(rng, structure) for _ in range(MECHANISMS)]
+    mech, q = jax.tree.map(np.asarray, mechanisms.stacked(drawn))
+    repeat = lambda x: np.repeat(x, LANES // MECHANISMS, axis=0)
+    return rng, *jax.tree.map(repeat, (mech, q)), drawn[0][0].layout
+
+
 class RoughGuesses(Oracle):
     """From any guess, status 0 means a small gap and a derivative that agrees with differences."""
 
@@ -66,12 +81,7 @@ class RoughGuesses(Oracle):
 
     def question(self, seed):
         """Return random mechanisms and guesses, and the directions in which they change with h."""
-        rng, structure = np.random.default_rng((seed, 5)), structure_of(seed)
-        drawn = [mechanisms.draw(rng, structure) for _ in range(MECHANISMS)]
-        mech, q = jax.tree.map(np.asarray, mechanisms.stacked(drawn))
-        repeat = lambda x: np.repeat(x, LANES // MECHANISMS, axis=0)
-        mech, q = jax.tree.map(repeat, (mech, q))
-        layout = drawn[0][0].layout
+        rng, mech, q, layout = drawn_for(seed)
         # Frames are kept: a change of single entries would not give a rotation.
         varies = lambda x: eqx.is_inexact_array(x) and np.shape(x)[-2:] != (3, 3)
         change = jax.tree.map(lambda x: rng.normal(size=np.shape(x)) if varies(x) else np.zeros_like(x), mech)
@@ -111,3 +121,51 @@ class RoughGuesses(Oracle):
         smooth = (spread < 1e-4 * scale) & (np.abs(between - q).max(axis=1, keepdims=True) < STEP)
         bound = 1e-6 * scale + 2 * spread
         account.within("derivative of an assembly", derivative, difference, bound, scale, good & smooth)
+
+
+@lru_cache(maxsize=2)
+def assemblies_of(seed: int):
+    """Return two compiled functions of a batch (mechanisms, guesses), in coordinates of the bodies and of the joints."""
+    del seed
+
+    def assembly(formulation):
+        """Return the compiled function that assembles a batch in one formulation: q and status."""
+
+        def assembled(mech, guess):
+            """Return q and status of one sample."""
+            found = mbs.assemble(mech, guess, 0.1, formulation=formulation)
+            return found.q, found.status
+
+        return jax.jit(jax.vmap(assembled))
+
+    return assembly(mbs.Augmented()), assembly(mbs.JointCoordinates())
+
+
+class JointUnknowns(Oracle):
+    """Assemblies in joint coordinates are those in coordinates of the bodies."""
+
+    name = "unknowns of joints"
+    about = "assemblies in joint coordinates against those in coordinates of the bodies"
+    seconds = 30.0
+
+    def question(self, seed):
+        """Return random mechanisms, and guesses near configurations in which they are assembled."""
+        rng, mech, q, layout = drawn_for(seed)
+        shift = SMALL_DISPLACEMENT * rng.uniform(-1, 1, (LANES, layout.m))
+        return seed // ROUNDS, mech, np.asarray(jax.vmap(layout.retract)(q, jnp.asarray(shift)))
+
+    def answer(self, question):
+        """Return q and status in both sets of unknowns."""
+        number, mech, guess = question
+        return [jax.tree.map(np.asarray, assemble(mech, guess)) for assemble in assemblies_of(number)]
+
+    def judge(self, account, question, answer):
+        """Record finds: configurations that differ, and statuses other than 0. Other branches are counted only."""
+        (q, status), (of_joints, joint_status) = answer
+        account.count("guesses", len(status))
+        good = (status == 0) & (joint_status == 0)
+        if np.any((status == 0) != (joint_status == 0)):
+            account.find(f"{np.sum(status != 0)} failures by bodies, {np.sum(joint_status != 0)} by joints")
+        same = good & (np.abs(q - of_joints).max(axis=1) < SAME_BRANCH)
+        account.count("guesses with two nearest configurations", np.sum(good & ~same))
+        account.within("configuration", of_joints, q, MAX_DIFFERENCE, 1.0, same[:, None])

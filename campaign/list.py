@@ -14,6 +14,7 @@ ORACLES = (
     cams.FlatFollower(),
     cams.RollerFollower(),
     assemblies.RoughGuesses(),
+    assemblies.JointUnknowns(),
     motions.Energy(),
     motions.Reversal(),
     invariance.Moved(),

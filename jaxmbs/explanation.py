@@ -14,7 +14,7 @@ from jaxtyping import Array
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import Limits, kinematics, motion_without_derivatives
-from jaxmbs.analyses.unknowns import chosen_formulation
+from jaxmbs.analyses.unknowns import chosen_formulation, structure
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, ScaledEquations
 from jaxmbs.dynamics.reactions import reactions
@@ -55,6 +55,8 @@ class Explanation(NamedTuple):
             would lift off; at the speed of the drivers, or at rest if these do not determine it.
         outside: names of contacts that are outside of the `part` of their outlines in this configuration, such as a pin
             that has left its slot.
+        unknowns: number and kind of the unknowns of `assemble` and `kinematics`, which choose between the velocities of the
+            bodies and those of the joints; see `assemble`.
 
     Examples:
         >>> list(mbs.explain(mech, guess).operations)[:3]
@@ -69,6 +71,7 @@ class Explanation(NamedTuple):
     dof: int
     pulling: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
+    unknowns: str = ""
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name} {count}" for name, count in self.operations.items())
@@ -77,6 +80,7 @@ class Explanation(NamedTuple):
             f"scalar operations: {counts or 'none counted'}",
             f"coordinates {self.coordinates}, constraints {self.constraints}, rank {self.rank}, "
             f"degrees of freedom {self.dof}",
+            f"unknowns of assembly and kinematics: {self.unknowns}",
         ]
         contacts = {"would have to pull": self.pulling, "outside of the part of an outline": self.outside}
         lines += [f"{fault}: {', '.join(map(repr, names))}" for fault, names in contacts.items() if names]
@@ -135,10 +139,11 @@ def explain(
     if simulation:
         functions |= _simulation(mech, q, zero_v, time, method, formulation)
     layout = mech.layout
+    chosen = chosen_formulation(mech, None)
+    of = "bodies" if isinstance(chosen, Augmented) else "joints"
+    unknowns = f"{structure(mech, chosen).space.m} velocities of the {of}"
     if layout.m <= len(layout.row_owners):
-        march = ProgramWithFallback(
-            partial(motion_without_derivatives, limits=Limits(), formulation=chosen_formulation(mech, None))
-        )
+        march = ProgramWithFallback(partial(motion_without_derivatives, limits=Limits(), formulation=chosen))
         functions["kinematics"] = (march, (mech, jax.device_put(np.asarray(time) + np.arange(2, dtype=q.dtype)), q))
     pulling, outside = _contacts(mech, q, time)
     programs, refusals = {}, {}
@@ -157,6 +162,7 @@ def explain(
         dof=report.dof,
         pulling=pulling,
         outside=outside,
+        unknowns=unknowns,
     )
 
 

@@ -14,12 +14,12 @@ from jaxtyping import Array, Float, Int
 from jaxmbs.analyses.unknowns import (
     ConstraintFunctions,
     bodies_at,
+    check_formulation,
     chosen_formulation,
     constraint_functions,
     with_constants,
 )
-from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
-from jaxmbs.numerics.arrays import instance_of
+from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.numerics.nearest import differentiable_nearest_root, nearest_root
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
@@ -96,10 +96,11 @@ def assemble(
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
-        formulation: chooses the unknowns: `Augmented()` the coordinates of the bodies, `JointCoordinates()` those of the
-            joints of a spanning tree, which close all joints but those that are cut. The nearest configuration does not
-            depend on them; from a rough guess the search may find another branch. None: joint coordinates if there are
-            at least 48 velocities of the bodies, and at most half as many of the joints.
+        formulation: chooses the unknowns. `Augmented()`: the coordinates of the bodies. `JointCoordinates()`: those of
+            the joints of a spanning tree, with equations for the other joints only; the tree's joints have no gaps then.
+            `Kane()`: those as well. Each finds a nearest configuration; from a rough guess they may find different
+            ones. None: joint coordinates if the bodies have at least 48 velocities, and the joints at most half as many;
+            else those of the bodies. See `explain`.
         tolerance: largest gap of an assembled mechanism, relative to its size (`Mechanism.size`).
         throw: raise `AnalysisError` where assembly fails, with the text of `explain_failure`; only outside jit, vmap
             and grad.
@@ -109,7 +110,7 @@ def assemble(
 
     Raises:
         ValueError: an unknown name or a wrong number of values in `guess` or `hold`; a driven distance that is not
-            positive at t; `throw` inside jit, vmap or grad.
+            positive at t; `Natural()` as the formulation; `throw` inside jit, vmap or grad.
         AnalysisError: assembly failed, and `throw` is set.
 
     Examples:
@@ -120,8 +121,7 @@ def assemble(
     """
     mech, q, t = analysis_inputs(mech, guess, t)
     held = tuple(mech.layout.index(name) for name in hold)
-    if formulation is not None:
-        instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    check_formulation(formulation)
     found = assembled_configuration(mech, q, t, held, float(tolerance), formulation)
     result = Assembly(*found, t, BroadcastTree(mech.geometry, ()))
     if throw:
@@ -153,7 +153,7 @@ def assembled_configuration(
     distance = _distance(given) if equations.own_coordinates else None
     x = differentiable_nearest_root(given.phi, equations.space, size, x, guess, t, tolerance, regular, distance)
     if equations.own_coordinates:
-        q = bodies_at(given, x, t)
+        q = bodies_at(given, x, t, guess)
         x = jnp.where(regular, q, jax.lax.stop_gradient(q))
     return x, status, residual
 

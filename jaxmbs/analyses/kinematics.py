@@ -15,10 +15,10 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.diagnosis import check_driven, missing_drivers
 from jaxmbs.analyses.idle import constraints_without_spin, idle_spins
-from jaxmbs.analyses.unknowns import ConstraintFunctions, chosen_formulation, motion_of_bodies
+from jaxmbs.analyses.unknowns import ConstraintFunctions, check_formulation, chosen_formulation, motion_of_bodies
 from jaxmbs.formulations.abstract import AbstractEquations
-from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
-from jaxmbs.numerics.arrays import instance_of, is_concrete, where_tree
+from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.numerics.arrays import is_concrete, where_tree
 from jaxmbs.numerics.implicit import differentiable_motion, jacobian
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.march import SINGULAR_POWER, follow_root
@@ -83,7 +83,8 @@ def kinematics(
             `Mechanism.coordinates`.
         branch: (m,), one of the tangents at the first singular time. None: the slowest branch if the motion begins there,
             straight on if it arrives there.
-        formulation: chooses the unknowns, see `assemble`. Results are the same to rounding.
+        formulation: chooses the unknowns, see `assemble`. The motion is the same to rounding, but for the angle of an
+            idle spin.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
         tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
@@ -96,8 +97,8 @@ def kinematics(
     Raises:
         ValueError: there are fewer drivers than degrees of freedom (the message says how many are missing and, outside
             jit, vmap and grad, which bodies can move); or some are redundant (the message names them); or `branch` has
-            the wrong shape, or is given although none of the times is singular. Redundant drivers and a needless
-            `branch` are found outside jit, vmap and grad only.
+            the wrong shape, or is given although none of the times is singular; or the formulation is `Natural()`.
+            Redundant drivers and a needless `branch` are found outside jit, vmap and grad only.
         AnalysisError: a status is bad, and `throw` is set.
 
     Examples:
@@ -121,8 +122,7 @@ def kinematics(
         branch = jnp.asarray(branch, q.dtype)
         if branch.shape != (mech.layout.m,):
             raise ValueError(f"branch must be a velocity of shape ({mech.layout.m},), got {branch.shape}")
-    if formulation is not None:
-        instance_of(AbstractFormulation, "formulation", formulation, Augmented())
+    check_formulation(formulation)
     limits = Limits(corrections, max_steps, float(tolerance))
     result = driven_motion(mech, times, q, branch, limits, formulation)
     if throw:
@@ -188,18 +188,18 @@ def _kinematics(
         x, u, a, clean_times, converged
     )
     if equations.own_coordinates:
-        x, u, a = _of_bodies(given, x, u, a, clean_times, status)
+        x, u, a = _of_bodies(given, x, u, a, clean_times, status, guess)
     return Trajectory(times, x, u, a, status, mech.layout)
 
 
 def _of_bodies(
-    given: ConstraintFunctions, x: Array, u: Array, a: Array, times: Array, status: Array
+    given: ConstraintFunctions, x: Array, u: Array, a: Array, times: Array, status: Array, guess: Array
 ) -> tuple[Array, Array, Array]:
     """Return q (T, n), v and v̇ (T, m) of the bodies along a path of unknowns; without derivatives where it has failed."""
     good = (status == Status.CONVERGED) | (status == Status.SINGULAR)
     # After its end, a path repeats its last good row.
     last = jax.lax.cummax(jnp.where(good, jnp.arange(times.shape[0]), -1))
-    found = motion_of_bodies(given, x, u, a, times[jnp.maximum(last, 0)])
+    found = motion_of_bodies(given, x, u, a, times[jnp.maximum(last, 0)], guess)
     begun, converged = (last >= 0)[:, None], (status == Status.CONVERGED)[:, None]
     q, v, a = (jnp.where(converged, y, jax.lax.stop_gradient(y)) for y in found)
     return q, jnp.where(begun, v, 0), jnp.where(begun, a, 0)

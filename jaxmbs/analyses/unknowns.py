@@ -14,9 +14,10 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
-from jaxmbs.numerics.arrays import finite
+from jaxmbs.numerics.arrays import finite, instance_of
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs import ProgramWithFallback, convert_closure
+from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import spanning_tree
 
@@ -25,6 +26,17 @@ from jaxmbs.system.topology import spanning_tree
 MIN_VELOCITIES = 48
 # Joint coordinates are chosen if there are at most this many of them for each velocity of the bodies.
 MAX_SHARE = 0.5
+
+
+def check_formulation(formulation: AbstractFormulation | None) -> None:
+    """Raise `ValueError` unless `assemble` and `kinematics` can use the coordinates of a formulation; None passes."""
+    given = instance_of(AbstractFormulation, "formulation", formulation, JointCoordinates())
+    if not given.takes_kinematics:
+        name = type(given).__name__
+        raise ValueError(
+            f"formulation: assembly and kinematics cannot use the coordinates of mbs.{name}(); give mbs.Augmented(), "
+            "mbs.JointCoordinates(), mbs.Kane() or None"
+        )
 
 
 def chosen_formulation(mech: Mechanism, formulation: AbstractFormulation | None) -> AbstractFormulation:
@@ -103,7 +115,12 @@ def constraint_functions(
     def rows_of(mech: Mechanism, equations: AbstractEquations, x: Array, t: Array) -> Array:
         """Return Φ(x, t), followed by q − its start for each index in `held`."""
         rows = equations.residual(x, t)
-        return jnp.append(rows, equations.configuration(x, t)[indices] - start[indices]) if held else rows
+        if not held:
+            return rows
+        at = equations.configuration(x, t)
+        if equations.own_coordinates:
+            at = at * _signs(mech.layout, at, start)
+        return jnp.append(rows, at[indices] - start[indices])
 
     return functions_of(rows_of, mech, formulation, q, t, known)
 
@@ -158,18 +175,37 @@ def with_constants(f: Callable[..., Array], *args: Array) -> Callable[..., Array
     return lambda *args: converted(*args, *numbers)
 
 
-def bodies_at(given: ConstraintFunctions, x: Array, t: Array) -> Float[Array, " n"]:
-    """Return the configuration of the bodies for unknowns x, as a program; differentiable by all that it depends on."""
+def bodies_at(given: ConstraintFunctions, x: Array, t: Array, near: Array) -> Float[Array, " n"]:
+    """Return the configuration of the bodies for unknowns x, as a program; differentiable by all that it depends on.
+
+    Euler parameters have the signs of those of `near`, a configuration.
+    """
     configuration = lambda x, t: given.formulation.equations(given.mech).configuration(x, t)
     function, constants = convert_closure(configuration, x, t)
-    return ProgramWithFallback(function)(x, t, *constants)
+    q = ProgramWithFallback(function)(x, t, *constants)
+    return q * _signs(given.mech.layout, q, near)
 
 
 def motion_of_bodies(
-    given: ConstraintFunctions, x: Array, u: Array, a: Array, t: Array
+    given: ConstraintFunctions, x: Array, u: Array, a: Array, t: Array, near: Array
 ) -> tuple[Float[Array, "T n"], Float[Array, "T m"], Float[Array, "T m"]]:
-    """Return q, v and v̇ of the bodies at times t (T,), for unknowns x, velocities u and accelerations a, with T rows."""
+    """Return q, v and v̇ of the bodies at times t (T,), for unknowns x, velocities u and accelerations a, with T rows.
+
+    Euler parameters have at first the signs of those of `near`, a configuration.
+    """
     of_bodies = lambda x, u, a, t: given.formulation.equations(given.mech).to_bodies(x, u, a, t)
     function, constants = convert_closure(of_bodies, x[0], u[0], a[0], t[0])
     to_bodies = ProgramWithFallback(function)
-    return jax.vmap(lambda x, u, a, t: to_bodies(x, u, a, t, *constants))(x, u, a, t)
+    q, v, a = jax.vmap(lambda x, u, a, t: to_bodies(x, u, a, t, *constants))(x, u, a, t)
+    return q * _signs(given.mech.layout, q[0], near), v, a
+
+
+def _signs(layout: Layout, q: Array, near: Array) -> Float[Array, " n"]:
+    """Return 1 or −1 for each entry of q, by which Euler parameters get the signs of those of `near`."""
+    signs = jnp.ones(layout.n, q.dtype)
+    for name, kind in layout.bodies:
+        if len(kind.coordinates) > len(kind.velocities):
+            end = layout.body_slices[name].stop
+            turn = slice(end - 4, end)
+            signs = signs.at[turn].set(jnp.where(q[turn] @ near[turn] < 0, -1, 1))
+    return jax.lax.stop_gradient(signs)

@@ -34,9 +34,12 @@ class AbstractFormulation(eqx.Module):
 
     Attributes:
         takes_any_velocity: False if `from_bodies` of its equations needs velocities that the joints allow.
+        takes_kinematics: False if `assemble` and `kinematics` cannot use its coordinates, because their space depends on
+            numbers of the mechanism.
     """
 
     takes_any_velocity: ClassVar[bool] = True
+    takes_kinematics: ClassVar[bool] = True
 
     @abc.abstractmethod
     def equations(self, mech: Mechanism) -> AbstractEquations:

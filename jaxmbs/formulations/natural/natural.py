@@ -75,6 +75,7 @@ class Natural(AbstractFormulation):
     points: tuple[FixedVector, ...] = eqx.field(static=True, default=(), converter=_fixed_vectors, kw_only=True)
     vectors: tuple[FixedVector, ...] = eqx.field(static=True, default=(), converter=_fixed_vectors, kw_only=True)
     takes_any_velocity: ClassVar[bool] = False
+    takes_kinematics: ClassVar[bool] = False
 
     @property
     def chosen(self) -> ChosenBasics:

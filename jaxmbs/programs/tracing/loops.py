@@ -243,13 +243,13 @@ def while_loop(tracer: Tracer, eqn, *args):
         )
 
     bound, counter = counted
-    carry = [VariableArray(partial(np.asarray, x), None) if k == counter else x for k, x in enumerate(carry)]
+    carried = [VariableArray(partial(np.asarray, x), None) if k == counter else x for k, x in enumerate(carry)]
 
     def attempt(varying: set[int]):
         loop = graph.open_loop(bound)
         loop.line = jax_compat.user_line(eqn)
         body_carry, start = [], 0
-        for init in carry:
+        for init in carried:
             body_carry.append(_parameters(tracer, loop, tracer.nodes(init), start, varying))
             start += body_carry[-1].size
         graph.open_condition(loop)
@@ -260,7 +260,7 @@ def while_loop(tracer: Tracer, eqn, *args):
         results = tracer.run_closed(body, [*body_consts, *body_carry])
         return loop, body_carry, results
 
-    loop, body_carry, _ = _trace_until_steady(tracer, eqn, attempt, carry)
+    loop, body_carry, _ = _trace_until_steady(tracer, eqn, attempt, carried)
     node = graph.close_loop(loop)
     return [_final(tracer, loop, node, params) for params in body_carry]
 

@@ -161,7 +161,8 @@ def _steps(jaxpr) -> tuple[list[tuple[Any, Callable | None, bool, list[tuple[Any
     With each equation come its rule, True if that takes arrays in memory, and for each input (variable, None) or
     (None, literal).
     """
-    steps, dtypes = [], set()
+    steps: list = []
+    dtypes: set = set()
     for eqn in needed_equations(jaxpr):
         name = eqn.primitive.name
         atoms = [(None, x) if hasattr(x, "val") else (x, None) for x in eqn.invars]
