@@ -9,7 +9,8 @@ import jaxmbs as mbs
 from jaxmbs import planar, spatial
 from random_mechanisms import random_closed, stacked
 
-BODIES, JOINTS = mbs.Augmented(), mbs.JointCoordinates()
+BODIES = mbs.Augmented()
+JOINTS = mbs.JointCoordinates()
 TIMES = np.linspace(0, 2, 9)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import numpy as np
@@ -14,7 +13,7 @@ from jax.extend import core
 from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Loop, Memory, Node, array
 from jaxmbs.programs.runtime import jax_compat, tuning
-from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, VariableArray, elementwise
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, Tracer, elementwise, variable_array
 
 
 def scan(tracer: Tracer, eqn, *args):
@@ -51,7 +50,8 @@ def scan(tracer: Tracer, eqn, *args):
 def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
     """Trace the body of a loop, with carried values that are constants at the start as constants: zeros stay zero.
 
-    It is traced again with those that did not stay constant, until nothing changes.
+    It is traced again with those that did not stay constant, until nothing changes. Values that are known to vary
+    (`variable_array`) are variables from the start.
 
     Args:
         tracer: the tracer.
@@ -68,7 +68,7 @@ def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
         int(start + k)
         for start, x, carried in zip(starts, inits, carry, strict=False)
         for k, node in enumerate(x)
-        if not node.is_constant or isinstance(carried, VariableArray)
+        if not node.is_constant or getattr(carried, "varies", False)
     }
     # A loop within a loop is traced again with it. Values that varied before are not tried again.
     varying |= tracer.varying.get(id(eqn), set())
@@ -243,7 +243,7 @@ def while_loop(tracer: Tracer, eqn, *args):
         )
 
     bound, counter = counted
-    carried = [VariableArray(partial(np.asarray, x), None) if k == counter else x for k, x in enumerate(carry)]
+    carried = [variable_array(x) if k == counter else x for k, x in enumerate(carry)]
 
     def attempt(varying: set[int]):
         loop = graph.open_loop(bound)

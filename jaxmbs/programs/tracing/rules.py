@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from jaxmbs.programs.errors import ProgramError
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Memory, Node, array, kind_of
 from jaxmbs.programs.graph.operations import COMPARISONS, OPERATIONS
 from jaxmbs.programs.runtime import tuning
-from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, VariableArray, elementwise
+from jaxmbs.programs.tracing.trace import MOVEMENTS, RULES, TAKES_MEMORY, elementwise, variable_array
 
 
 def _elementwise(formula):
@@ -101,7 +100,7 @@ for _name, _formula in {
 @rule("optimization_barrier")
 def _variable(tracer, eqn, *args):
     """Return the arguments, of which no loop that they enter takes a part for a constant."""
-    return [VariableArray(partial(np.asarray, x), None) for x in args]
+    return [variable_array(x) for x in args]
 
 
 def _without_derivative(op: str):

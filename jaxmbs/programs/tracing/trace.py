@@ -25,16 +25,18 @@ class DeferredArray:
     Attributes:
         entries: () ↦ the array.
         factors: factors of a matrix that the array stands for, None if it is another array.
+        varies: True if all entries vary in a loop that the array enters, even those that are constant at the start.
     """
 
-    __slots__ = ("entries", "factors")
+    __slots__ = ("entries", "factors", "varies")
 
-    def __init__(self, entries: Callable[[], np.ndarray], factors: Any):
-        self.entries, self.factors = entries, factors
+    def __init__(self, entries: Callable[[], np.ndarray], factors: Any, *, varies: bool = False):
+        self.entries, self.factors, self.varies = entries, factors, varies
 
 
-class VariableArray(DeferredArray):
-    """An array that varies in a loop that it enters, even where it is constant at the start."""
+def variable_array(x: np.ndarray) -> DeferredArray:
+    """Return an array of nodes that varies in a loop that it enters."""
+    return DeferredArray(lambda: x, None, varies=True)
 
 
 class Tracer:
