@@ -197,7 +197,7 @@ def motion_of_bodies(
     function, constants = convert_closure(of_bodies, x[0], u[0], a[0], t[0])
     to_bodies = ProgramWithFallback(function)
     q, v, a = jax.vmap(lambda x, u, a, t: to_bodies(x, u, a, t, *constants))(x, u, a, t)
-    return q * _signs(given.mech.layout, q[0], near), v, a
+    return q * _signs(given.mech.layout, q[0], near)[None, :], v, a
 
 
 def _signs(layout: Layout, q: Array, near: Array) -> Float[Array, " n"]:

@@ -130,7 +130,7 @@ def cases():
     yield assemblies.RoughGuesses(), question, (closed, *slope, state.q), (closed, 1.1 * slope[0], *slope[1:], state.q)
     found = state.q, state.status
     yield assemblies.JointUnknowns(), (0, None, None), (found, found), (found, (state.q + 1e-6, state.status))
-    yield assemblies.JointUnknowns(), (0, None, None), (found, found), (found, (state.q, state.status + 1))
+    yield assemblies.JointUnknowns(), (0, None, None), (found, found), (found, (state.q, np.arange(6) // 5))
     yield motions.Formulations(), (bench, ref, None), ref, dataclasses.replace(ref, state=spoilt(state))
     yield motions.Energy(), (bench, ref), (state.start, state, state), (state.start, faster, faster)
     yield motions.Reversal(), (bench, ref), (state.start, back), (state.start, spoilt(back))
