@@ -48,7 +48,9 @@ def chosen_formulation(mech: Mechanism, formulation: AbstractFormulation | None)
         large = mech.layout.m >= MIN_VELOCITIES
         fewer = large and joint_velocities(mech) <= MAX_SHARE * mech.layout.m
         formulation = JointCoordinates() if fewer else Augmented()
-    return formulation if structure(mech, formulation).space.m else Augmented()
+    if isinstance(formulation, Augmented) or not structure(mech, formulation).space.m:
+        return Augmented()
+    return formulation
 
 
 def structure(mech: Mechanism, formulation: AbstractFormulation) -> AbstractEquations:
