@@ -21,10 +21,11 @@ MECHANISMS = 16
 # Largest change of a coordinate from an assembled configuration to a wild guess, every second one; angles change by at
 # most π. Bodies have lengths of about 1.
 MAX_GUESS_DISTANCE = 10.0
-# Largest displacement of the guesses from which two sets of unknowns have to find the same configuration.
+# Largest displacement of a guess from an assembled configuration, so small that both sets of unknowns nearly always find
+# the same one.
 SMALL_DISPLACEMENT = 0.02
-# Largest difference of two configurations of the same branch.
-SAME_BRANCH = 1e-3
+# Configurations that differ by more than this are two assembly modes.
+MAX_DIFFERENCE_IN_ONE_MODE = 1e-3
 # Largest difference of a configuration that both sets of unknowns find, relative to the lengths of bodies, about 1.
 MAX_DIFFERENCE = 1e-9
 # Step of the central differences of assemblies, which are taken with it and with half of it. If the two disagree, there
@@ -124,9 +125,12 @@ class RoughGuesses(Oracle):
 
 
 @lru_cache(maxsize=2)
-def assemblies_of(seed: int):
-    """Return two compiled functions of a batch (mechanisms, guesses), in coordinates of the bodies and of the joints."""
-    del seed
+def assemblies_of(number: int):
+    """Return two compiled functions of a batch (mechanisms, guesses), in coordinates of the bodies and of the joints.
+
+    The number of the structure is only the key of the cache.
+    """
+    del number
 
     def assembly(formulation):
         """Return the compiled function that assembles a batch in one formulation: q and status."""
@@ -142,7 +146,7 @@ def assemblies_of(seed: int):
 
 
 class JointUnknowns(Oracle):
-    """Assemblies in joint coordinates are those in coordinates of the bodies."""
+    """Assembly in joint coordinates gives the same results as in coordinates of the bodies."""
 
     name = "unknowns of joints"
     about = "assemblies in joint coordinates against those in coordinates of the bodies"
@@ -160,12 +164,14 @@ class JointUnknowns(Oracle):
         return [jax.tree.map(np.asarray, assemble(mech, guess)) for assemble in assemblies_of(number)]
 
     def judge(self, account, question, answer):
-        """Record finds: configurations that differ, and statuses other than 0. Other branches are counted only."""
+        """Record a find if only one of two assemblies succeeds, or if they differ; other assembly modes are counted."""
         (q, status), (of_joints, joint_status) = answer
         account.count("guesses", len(status))
         good = (status == 0) & (joint_status == 0)
         if np.any((status == 0) != (joint_status == 0)):
-            account.find(f"{np.sum(status != 0)} failures by bodies, {np.sum(joint_status != 0)} by joints")
-        same = good & (np.abs(q - of_joints).max(axis=1) < SAME_BRANCH)
+            account.find(
+                f"failures: {np.sum(status != 0)} in coordinates of the bodies, {np.sum(joint_status != 0)} of the joints"
+            )
+        same = good & (np.abs(q - of_joints).max(axis=1) < MAX_DIFFERENCE_IN_ONE_MODE)
         account.count("guesses with two nearest configurations", np.sum(good & ~same))
         account.within("configuration", of_joints, q, MAX_DIFFERENCE, 1.0, same[:, None])

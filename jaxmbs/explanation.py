@@ -14,7 +14,7 @@ from jaxtyping import Array
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import Limits, kinematics, motion_without_derivatives
-from jaxmbs.analyses.unknowns import chosen_formulation, structure
+from jaxmbs.analyses.unknowns import choose_formulation, structure
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep, AbstractMethod, Motion, ScaledEquations
 from jaxmbs.dynamics.reactions import reactions
@@ -55,8 +55,8 @@ class Explanation(NamedTuple):
             would lift off; at the speed of the drivers, or at rest if these do not determine it.
         outside: names of contacts that are outside of the `part` of their outlines in this configuration, such as a pin
             that has left its slot.
-        unknowns: number and kind of the unknowns of `assemble` and `kinematics`, which choose between the velocities of the
-            bodies and those of the joints; see `assemble`.
+        unknowns: the coordinates that `assemble` and `kinematics` choose, and their number of velocities, such as
+            "coordinates of the bodies, 9 velocities".
 
     Examples:
         >>> list(mbs.explain(mech, guess).operations)[:3]
@@ -104,7 +104,7 @@ def explain(
             there.
         t: time.
         method: as for `simulate`.
-        formulation: as for `simulate`.
+        formulation: as for `simulate`; `unknowns` do not depend on it.
         simulation: count the operations of `simulate` as well.
 
     Returns:
@@ -139,9 +139,9 @@ def explain(
     if simulation:
         functions |= _simulation(mech, q, zero_v, time, method, formulation)
     layout = mech.layout
-    chosen = chosen_formulation(mech, None)
+    chosen = choose_formulation(mech, None)
     of = "bodies" if isinstance(chosen, Augmented) else "joints"
-    unknowns = f"{structure(mech, chosen).space.m} velocities of the {of}"
+    unknowns = f"coordinates of the {of}, {structure(mech, chosen).space.m} velocities"
     if layout.m <= len(layout.row_owners):
         march = ProgramWithFallback(partial(motion_without_derivatives, limits=Limits(), formulation=chosen))
         functions["kinematics"] = (march, (mech, jax.device_put(np.asarray(time) + np.arange(2, dtype=q.dtype)), q))

@@ -13,9 +13,9 @@ from jaxtyping import Array, Float, Int
 
 from jaxmbs.analyses.unknowns import (
     ConstraintFunctions,
-    bodies_at,
     check_formulation,
-    chosen_formulation,
+    choose_formulation,
+    configuration_of_bodies,
     constraint_functions,
     with_constants,
 )
@@ -89,18 +89,19 @@ def assemble(
     for example if a point has to be on a circle and the guess is its centre.
 
     Redundant constraints may contradict each other by as much as `tolerance`, because geometry is inexact. The gap that
-    remains is shared among them in the sense of least squares; all other constraints are closed to rounding.
+    remains is shared among them in the sense of least squares, in joint coordinates among those outside the tree only; all
+    other constraints are closed to rounding.
 
     Args:
         mech: the mechanism.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
         hold: names of coordinates, "crank.phi", …, that keep the values of the guess.
-        formulation: chooses the unknowns. `Augmented()`: the coordinates of the bodies. `JointCoordinates()`: those of
-            the joints of a spanning tree, with equations for the other joints only; the tree's joints have no gaps then.
-            `Kane()`: those as well. Each finds a nearest configuration; from a rough guess they may find different
-            ones. None: joint coordinates if the bodies have at least 48 velocities, and the joints at most half as many;
-            else those of the bodies. See `explain`.
+        formulation: chooses the unknowns. `Augmented()`: the coordinates of the bodies. `JointCoordinates()` or `Kane()`:
+            those of the joints of a spanning tree; these joints are closed exactly, and only the other constraints and
+            the drivers give equations. None: joint coordinates if the bodies have at least 48 velocities and the joints
+            of the tree at most half as many velocities, else the coordinates of the bodies; `explain` shows which. From
+            a rough guess the search may end in another configuration with other unknowns.
         tolerance: largest gap of an assembled mechanism, relative to its size (`Mechanism.size`).
         throw: raise `AnalysisError` where assembly fails, with the text of `explain_failure`; only outside jit, vmap
             and grad.
@@ -143,7 +144,7 @@ def assembled_configuration(
 
     The inputs are those of `analysis_inputs`; `held` are the indices in q of the coordinates that keep their values.
     """
-    formulation = chosen_formulation(mech, formulation)
+    formulation = choose_formulation(mech, formulation)
     constants = jax.lax.stop_gradient((mech, guess, t))
     x, status, residual, units = ProgramWithFallback.of(_search, held, tolerance, formulation)(*constants)
     regular = status == Status.CONVERGED
@@ -153,7 +154,7 @@ def assembled_configuration(
     distance = _distance(given) if equations.own_coordinates else None
     x = differentiable_nearest_root(given.phi, equations.space, size, x, guess, t, tolerance, regular, distance)
     if equations.own_coordinates:
-        q = bodies_at(given, x, t, guess)
+        q = configuration_of_bodies(given, x, t, guess)
         x = jnp.where(regular, q, jax.lax.stop_gradient(q))
     return x, status, residual
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.analyses.unknowns import ConstraintFunctions, constraint_functions, functions_of
+from jaxmbs.analyses.unknowns import ConstraintFunctions, constraint_functions, scaled_functions
 from jaxmbs.element import Shared
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation
@@ -15,7 +15,7 @@ from jaxmbs.system.mechanism import Mechanism
 
 
 def idle_spins(mech: Mechanism) -> tuple[str, ...]:
-    """Return the names of the bodies that can spin without moving others: two ball joints to two other bodies hold them."""
+    """Return the names of the bodies that can spin freely: their only joints are two ball joints to two other bodies."""
     if mech.layout.dimension == 2:
         return ()
     at: dict[str, list[str | None]] = {}
@@ -37,23 +37,24 @@ def constraints_without_spin(
     q: Array,
     t: Array,
     formulation: AbstractFormulation | None = None,
-    known: tuple[Array, Array | None] | None = None,
+    reuse: tuple[Array, Array | None] | None = None,
 ) -> ConstraintFunctions:
-    """Return `constraint_functions` with one more row for each idle spin, which stops it: uᵀω = 0, u along the rod.
+    """Return `constraint_functions` with one additional row for each idle spin, uᵀω = 0, which sets its rate to zero.
 
-    The row prescribes a rate and no angle. As a function of q it is 2 uᵀ vec(p̄₀ p), where p are the Euler parameters and
-    p₀ is their present value as a constant. It is always zero; its first time derivative is uᵀω, its second uᵀω̇.
+    u points along the rod, in its frame as ω. The row is 2 uᵀ vec(p̄₀ p), with the vector part of the product of two
+    quaternions: the Euler parameters p, and the conjugate of p₀, which equals p but counts as a constant in
+    differentiation. Its value is therefore zero in every configuration, and its time derivatives are uᵀω and uᵀω̇.
     """
     rods = idle_spins(mech)
     if not rods:
-        return constraint_functions(mech, q, t, (), formulation, known)
+        return constraint_functions(mech, q, t, (), formulation, reuse)
 
     def rows_of(mech: Mechanism, equations: AbstractEquations, x: Array, t: Array) -> Array:
         """Return Φ(x, t), then the row of each idle spin."""
         at = equations.configuration(x, t)
         return jnp.concatenate([equations.residual(x, t), jnp.stack([_spin_row(mech, body, at) for body in rods])])
 
-    return functions_of(rows_of, mech, formulation, q, t, known)
+    return scaled_functions(rows_of, mech, formulation, q, t, reuse)
 
 
 def _spin_row(mech: Mechanism, rod: str, q: Array) -> Float[Array, ""]:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.diagnosis import check_driven, missing_drivers
 from jaxmbs.analyses.idle import constraints_without_spin, idle_spins
-from jaxmbs.analyses.unknowns import ConstraintFunctions, check_formulation, chosen_formulation, motion_of_bodies
+from jaxmbs.analyses.unknowns import ConstraintFunctions, check_formulation, choose_formulation, motion_of_bodies
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.numerics.arrays import is_concrete, where_tree
@@ -83,8 +83,8 @@ def kinematics(
             `Mechanism.coordinates`.
         branch: (m,), one of the tangents at the first singular time. None: the slowest branch if the motion begins there,
             straight on if it arrives there.
-        formulation: chooses the unknowns, see `assemble`. The motion is the same to rounding, but for the angle of an
-            idle spin.
+        formulation: chooses the unknowns, see `assemble`. From the same start it does not change the motion, except the
+            spin of a body between two ball joints.
         corrections: largest number of Newton steps that correct a prediction, before the last one.
         max_steps: largest number of trial steps, 200 + 8 T by default.
         tolerance: largest gap that redundant constraints may keep, relative to the size of the mechanism; see `assemble`.
@@ -173,7 +173,7 @@ def _kinematics(
     formulation: AbstractFormulation | None,
 ) -> Trajectory:
     """Return the trajectory, differentiable, without its mechanism. Numbers that are not finite give NON_FINITE."""
-    formulation = chosen_formulation(mech, formulation)
+    formulation = choose_formulation(mech, formulation)
     clean_times = jnp.where(jnp.isfinite(times), times, 0)
     constants = jax.lax.stop_gradient((mech, clean_times, guess, branch))
     motion = ProgramWithFallback(partial(motion_without_derivatives, limits=limits, formulation=formulation))

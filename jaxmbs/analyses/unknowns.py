@@ -22,10 +22,10 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import spanning_tree
 
 # Joint coordinates are chosen for mechanisms with at least this many velocities of the bodies, eight bodies in space. In
-# smaller ones the search by coordinates of the bodies is as quick, and finds a branch from rougher guesses.
-MIN_VELOCITIES = 48
-# Joint coordinates are chosen if there are at most this many of them for each velocity of the bodies.
-MAX_SHARE = 0.5
+# smaller ones the search in coordinates of the bodies is as quick.
+MIN_BODY_VELOCITIES = 48
+# Joint coordinates are chosen up to this number of joint velocities, divided by the number of velocities of the bodies.
+MAX_JOINT_VELOCITIES_PER_BODY_VELOCITY = 0.5
 
 
 def check_formulation(formulation: AbstractFormulation | None) -> None:
@@ -39,14 +39,14 @@ def check_formulation(formulation: AbstractFormulation | None) -> None:
         )
 
 
-def chosen_formulation(mech: Mechanism, formulation: AbstractFormulation | None) -> AbstractFormulation:
-    """Return the formulation that is given, or the one with fewer unknowns for a large mechanism if it is None.
+def choose_formulation(mech: Mechanism, formulation: AbstractFormulation | None) -> AbstractFormulation:
+    """Return the given formulation, or choose one if it is None: joint coordinates for large mechanisms with few of them.
 
-    Without any unknowns in it, as for bodies that are all fixed, it is `Augmented`.
+    If a formulation leaves no unknowns, for example because all bodies are fixed, `Augmented()` is returned.
     """
     if formulation is None:
-        large = mech.layout.m >= MIN_VELOCITIES
-        fewer = large and joint_velocities(mech) <= MAX_SHARE * mech.layout.m
+        large = mech.layout.m >= MIN_BODY_VELOCITIES
+        fewer = large and count_joint_velocities(mech) <= MAX_JOINT_VELOCITIES_PER_BODY_VELOCITY * mech.layout.m
         formulation = JointCoordinates() if fewer else Augmented()
     if isinstance(formulation, Augmented) or not structure(mech, formulation).space.m:
         return Augmented()
@@ -54,12 +54,12 @@ def chosen_formulation(mech: Mechanism, formulation: AbstractFormulation | None)
 
 
 def structure(mech: Mechanism, formulation: AbstractFormulation) -> AbstractEquations:
-    """Return the equations of a formulation without numbers: their space, and the kind of their coordinates."""
+    """Return the equations of a formulation with shapes in place of arrays, for `space` and `own_coordinates`."""
     return eqx.filter_eval_shape(lambda mech: formulation.equations(mech), mech)
 
 
-def joint_velocities(mech: Mechanism) -> int:
-    """Return the number of joint velocities of the spanning tree, without regard to drivers."""
+def count_joint_velocities(mech: Mechanism) -> int:
+    """Return the number of joint velocities of the spanning tree; joints that are driven count like free ones."""
     tree, layout = spanning_tree(mech), mech.layout
     of_bodies = sum(part.stop - part.start for part in layout.velocity_slices.values())
     free = of_bodies // len(layout.bodies)
@@ -71,14 +71,15 @@ class ConstraintFunctions(NamedTuple):
     """The constraints of a mechanism as functions of (x, t), where x are the coordinates of a formulation.
 
     Attributes:
-        phi: Φ(x, t), (rows,), differentiable by x, t and the numbers of the mechanism; divided by `units` if these are
-            given.
+        phi: Φ(x, t), (rows,): constraints, drivers and additional rows; differentiable with respect to x, t and the
+            numbers of the mechanism; divided by `units` if these are given.
         constant_phi: the same, with the numbers of the mechanism as constants.
         mech: the mechanism with 1 in place of numbers that are not finite, so that they spoil neither values nor
             derivatives. Both functions use it.
         formulation: chooses the coordinates.
         is_finite: True if all numbers of the mechanism are finite.
-        units: (rows,), units of gaps; None for coordinates of the bodies, whose derivatives scale the rows.
+        units: (rows,), the unit of each row, by which Φ is divided; None in coordinates of the bodies, where Φ is not
+            divided and gaps are scaled by Φ_q.
     """
 
     phi: Callable[[Array, Array], Array]
@@ -90,7 +91,7 @@ class ConstraintFunctions(NamedTuple):
 
     @property
     def structure(self) -> AbstractEquations:
-        """The equations without numbers; see `structure`."""
+        """The equations with shapes in place of arrays; see `structure`."""
         return structure(self.mech, self.formulation)
 
 
@@ -100,7 +101,7 @@ def constraint_functions(
     t: Array,
     held: tuple[int, ...] = (),
     formulation: AbstractFormulation | None = None,
-    known: tuple[Array, Array | None] | None = None,
+    reuse: tuple[Array, Array | None] | None = None,
 ) -> ConstraintFunctions:
     """Return the constraints as functions in the coordinates of a formulation, `Augmented()` unless given.
 
@@ -110,46 +111,48 @@ def constraint_functions(
         t: time.
         held: indices in q; each gives a row of Φ that keeps this coordinate as in q.
         formulation: chooses the coordinates.
-        known: unknowns x, of which only the shape is used, and the units of the rows, if both are known from another call.
+        reuse: (x, units) from an earlier call inside a program, so that they are not computed again: x gives the number
+            of unknowns only, `units` are those of the rows.
     """
-    indices, start = np.array(held, int), q
+    indices, guess = np.array(held, int), q
 
     def rows_of(mech: Mechanism, equations: AbstractEquations, x: Array, t: Array) -> Array:
-        """Return Φ(x, t), followed by q − its start for each index in `held`."""
+        """Return Φ(x, t), followed by the difference of each held coordinate from its value in q."""
         rows = equations.residual(x, t)
         if not held:
             return rows
         at = equations.configuration(x, t)
         if equations.own_coordinates:
-            at = at * _signs(mech.layout, at, start)
-        return jnp.append(rows, at[indices] - start[indices])
+            at = at * _signs(mech.layout, at, guess)
+        return jnp.append(rows, at[indices] - guess[indices])
 
-    return functions_of(rows_of, mech, formulation, q, t, known)
+    return scaled_functions(rows_of, mech, formulation, q, t, reuse)
 
 
-def functions_of(
+def scaled_functions(
     rows_of: Callable[[Mechanism, AbstractEquations, Array, Array], Array],
     mech: Mechanism,
     formulation: AbstractFormulation | None,
     q: Array,
     t: Array,
-    known: tuple[Array, Array | None] | None,
+    reuse: tuple[Array, Array | None] | None,
 ) -> ConstraintFunctions:
-    """Return `ConstraintFunctions` of rows: those of the equations, then others, which are lengths.
+    """Return `ConstraintFunctions` for given rows: those of the equations, then additional ones, whose unit is the size.
 
     `rows_of` is the function (mechanism, equations, x, t) ↦ (rows,); the other arguments are those of
     `constraint_functions`.
     """
     mech, is_finite = finite(mech)
     formulation = formulation or Augmented()
-    if known is None:
+    if reuse is None:
         equations = formulation.equations(mech)
         plain = lambda x, t: rows_of(mech, equations, x, t)
         x, units = equations.coordinates(q, t), None
     else:
-        # Outside a program: the numbers of the equations are computed inside the programs that call the function.
+        # This call is outside of a program. The equations are made inside the function, to be part of the programs that
+        # are made of it.
         plain = lambda x, t: rows_of(mech, formulation.equations(mech), x, t)
-        x, units = known
+        x, units = reuse
     if isinstance(formulation, Augmented):
         return ConstraintFunctions(plain, with_constants(plain, x, t), mech, formulation, is_finite, None)
     if units is None:
@@ -177,10 +180,10 @@ def with_constants(f: Callable[..., Array], *args: Array) -> Callable[..., Array
     return lambda *args: converted(*args, *numbers)
 
 
-def bodies_at(given: ConstraintFunctions, x: Array, t: Array, near: Array) -> Float[Array, " n"]:
-    """Return the configuration of the bodies for unknowns x, as a program; differentiable by all that it depends on.
+def configuration_of_bodies(given: ConstraintFunctions, x: Array, t: Array, near: Array) -> Float[Array, " n"]:
+    """Return the configuration of the bodies for unknowns x, computed by a program; differentiable by all it depends on.
 
-    Euler parameters have the signs of those of `near`, a configuration.
+    Of the two sets ±p of Euler parameters of a body, it has the one nearer to that in `near`, a configuration.
     """
     configuration = lambda x, t: given.formulation.equations(given.mech).configuration(x, t)
     function, constants = convert_closure(configuration, x, t)
@@ -193,7 +196,7 @@ def motion_of_bodies(
 ) -> tuple[Float[Array, "T n"], Float[Array, "T m"], Float[Array, "T m"]]:
     """Return q, v and v̇ of the bodies at times t (T,), for unknowns x, velocities u and accelerations a, with T rows.
 
-    Euler parameters have at first the signs of those of `near`, a configuration.
+    Signs of Euler parameters are chosen at the first time as by `configuration_of_bodies`, and kept.
     """
     of_bodies = lambda x, u, a, t: given.formulation.equations(given.mech).to_bodies(x, u, a, t)
     function, constants = convert_closure(of_bodies, x[0], u[0], a[0], t[0])

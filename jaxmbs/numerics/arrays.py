@@ -446,9 +446,9 @@ def _finite_or_one(x: Array) -> tuple[Array, Array]:
 
 
 def as_variables(start: Any) -> Any:
-    """Return a pytree of arrays as values at the start of a loop that will not stay constant.
+    """Return a pytree of arrays marked as start values of a loop that change in it.
 
-    A program finds by tracing the body of a loop several times which carried values stay as they start, such as zeros of
-    a matrix. It traces the body once for these.
+    A program traces values that are constant at the start of a loop as constants, so that zeros of a matrix cost nothing,
+    and traces the body again with those that change. Values marked here are variables from the first time.
     """
     return jax.tree.map(jax.lax.optimization_barrier, start)

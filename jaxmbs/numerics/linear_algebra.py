@@ -31,7 +31,7 @@ class Factored(eqx.Module):
     Attributes:
         matrix: A (m, n).
         sign: the sign of the determinant, −1, 0 or 1 (1 if the matrix is not square).
-        rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum.
+        rcond: a cheap estimate of 1 / condition number, after rows and columns are scaled to unit maximum, or by a unit.
         kept: 1 for each row that takes part, 0 for those left out of a semidefinite matrix.
         _factors: the factors from `factorise`, or the pseudo-inverse (n, m).
         _kind: "general", "in_units", "symmetric", "semidefinite" or "pseudo".
@@ -78,8 +78,9 @@ def factor(
     Rows and columns are scaled first, because a constraint may be a length or its square, and a coordinate a length or
     an angle: without that neither pivots nor the condition estimate mean anything.
 
-    If the rows have units of equal meaning already, and the unit of each column is given as `unit`, this scaling is left
-    out, so that a row that is only rounding never counts, and `rcond` vanishes with a row or a column.
+    If `unit`, the unit of each column, is given, the rows must be in units already. Columns are then multiplied by it, and
+    nothing else is scaled: a row that holds only rounding errors stays small, and `rcond` is zero if a row or a column is.
+    A pseudo-inverse does not use `unit`.
     """
     rows, n = matrix.shape
     if rows < n or (rows > n and not determined):

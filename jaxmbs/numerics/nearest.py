@@ -1,9 +1,9 @@
-"""The root of f(q) = 0 nearest to a guess, if f leaves coordinates free, and its derivatives.
+"""The root of f(q) = 0 that is nearest to a guess, and the derivatives of this root; f may have fewer rows than q.
 
 The unknowns y are displacements from the guess in units u of the mechanism, q = guess ⊕ u y, and F(y) = f(q) with scaled
-rows. The nearest root minimises ½ zᵀz subject to F(y) = 0: g + Jᵀμ = 0 and F = 0, with J = F_y and g = z_yᵀz. The distance
-z is y itself, or, if q are other coordinates than those in which distances are measured, a function of y. Newton's method
-for these conditions, and their derivatives by all that F and z depend on, solve
+rows. The nearest root minimises ½ zᵀz subject to F(y) = 0: g + Jᵀμ = 0 and F = 0, with J = F_y and g = z_yᵀz. The vector z
+is y itself. If distances are measured in other coordinates than q, such as poses of bodies while q are joint coordinates, z
+is a function of y. Newton's method for these conditions, and their derivatives by all that F and z depend on, solve
 
     H dy + Jᵀdμ = −(g + Jᵀμ),   J dy = −F,   H = g_y + Σ μ_k F_k,yy,
 
@@ -56,8 +56,8 @@ TRUSTED_STEP = 0.1
 GAP_WEIGHT = 10.0
 # Damping of `nearest_root` after the first rejected step, relative to the Hessian of ½ yᵀy, the unit matrix.
 FIRST_DAMPING = 0.1
-# Smallest allowed curvature of ½ yᵀy along the constraints at its minimum; without constraints it is 1. A smaller one
-# means that roots in another direction are equally near.
+# Lower limit on the curvature of ½ zᵀz along F = 0 at an accepted point. Less means that roots in another direction are
+# equally near.
 MIN_CURVATURE = 1e-6
 
 
@@ -112,22 +112,29 @@ def nearest_root(
     tolerance: float,
     distance: Callable[[Array], Array] | None = None,
 ) -> Nearest:
-    """Return the root nearest to `guess`, moved along f = 0 from another one. If the guess is a root, it is returned.
+    """Return the root nearest to `guess`, reached from another `root` along f = 0; the guess itself if it is a root.
 
-    Newton's method with damping: each step decreases ½ zᵀz + μᵀF + w FᵀF. `tolerance` is the largest gap that `root` may
-    have, in units of the mechanism. `distance` is the function q ↦ z of q; unless given, z is the displacement from the
-    guess in units of the mechanism. Nothing here is differentiated.
+    Newton's method with damping: each step decreases ½ zᵀz + μᵀF + w FᵀF. The result has no derivatives; see
+    `differentiable_nearest_root`.
+
+    Args:
+        f: function of q.
+        space: the space of q.
+        guess: (n,).
+        root: a root of f.
+        tolerance: largest gap that `root` may have, in units of the mechanism.
+        distance: q ↦ z; unless given, z is the displacement from the guess in units of the mechanism.
     """
     unit = root.units.vector
     shift = space.difference(guess, root.q) / unit
     value_of = lambda y: f(space.retract(guess, unit * y))
-    from_guess = None if distance is None else lambda y: distance(space.retract(guess, unit * y))
-    z_of = (lambda y: y) if from_guess is None else from_guess
+    distance_at = None if distance is None else lambda y: distance(space.retract(guess, unit * y))
+    z_of = (lambda y: y) if distance_at is None else distance_at
     small = float(jnp.finfo(guess.dtype).eps) ** CONVERGED_POWER
 
     def step(now: _Progress) -> _Progress:
         """Take one damped Newton step, or reject it and increase the damping."""
-        at = _linearised(value_of, now.y, tolerance, now.damping, STEP_REFINEMENTS, from_guess)
+        at = _linearised(value_of, now.y, tolerance, now.damping, STEP_REFINEMENTS, distance_at)
         change = at.solve(at.free, at.value, STEP_REFINEMENTS)
         size = max_norm(change)
         change = change / jnp.maximum(1, size / (MAX_STEP * jnp.maximum(1, max_norm(now.y))))
@@ -171,11 +178,19 @@ def differentiable_nearest_root(
 ) -> Float[Array, " n"]:
     """Return `q`, the root of f(q, t) nearest to `guess`, as a differentiable function of everything it depends on.
 
-    That is the guess, t, and everything that the functions close over; `length` is a function of the guess that returns
-    the unit of displacements that are lengths; `tolerance` is that of `nearest_root`. `distance` is the function
-    (q, guess, t) ↦ z, where q and the guess may be different coordinates; unless given, z is the displacement of q from the
-    guess in units. The derivatives are those of the conditions of the minimum, for every order and both modes of
-    differentiation. If `regular` is False they are zero.
+    That is the guess, t, and everything that the functions close over. The derivatives are those of the conditions of the
+    minimum, for every order and both modes of differentiation.
+
+    Args:
+        f: function of (q, t).
+        space: the space of q.
+        length: guess ↦ unit of displacements that are lengths.
+        q: the root, as a constant.
+        guess: (n,), in the coordinates of q or, with `distance`, in others.
+        t: time.
+        tolerance: as for `nearest_root`.
+        regular: if False, the derivatives are zero.
+        distance: (q, guess, t) ↦ z; unless given, z is the displacement of q from the guess in units.
     """
     none = lambda q, guess, t: jnp.zeros(0, q.dtype)
     all_of_them = lambda q, guess, t: (f(q, t), length(guess), (distance or none)(q, guess, t))
@@ -189,7 +204,7 @@ def _nearest(
     functions: Callable[..., tuple[Array, Array, Array]],
     space: Space,
     tolerance: float,
-    from_guess: bool,
+    default_distance: bool,
     regular: Array,
     given: Given,
     q: Array,
@@ -203,19 +218,19 @@ def _nearest_jvp(
     functions: Callable[..., tuple[Array, Array, Array]],
     space: Space,
     tolerance: float,
-    from_guess: bool,
+    default_distance: bool,
     primals: tuple[Any, ...],
     tangents: tuple[Any, ...],
 ) -> tuple[Array, Array]:
     """Return the root and its tangent, by implicit differentiation of the conditions of the minimum.
 
-    `functions` is (q, guess, t, …) ↦ (f, length, z). With `from_guess` y is the displacement from the guess, and z = y;
-    without, y is a displacement from q, which is zero.
+    `functions` is (q, guess, t, …) ↦ (f, length, z). If `default_distance` is True, y is the displacement from the guess,
+    and z = y; otherwise y is the displacement from q, which is zero.
     """
     regular, given, q = primals
     rates, put, take = with_respect_to(tangents[1])
     # The result, not the argument, so that its derivative is used if the tangent is differentiated again.
-    q = _nearest(functions, space, tolerance, from_guess, regular, given, q)
+    q = _nearest(functions, space, tolerance, default_distance, regular, given, q)
     if not rates:
         return q, jnp.zeros_like(q)
 
@@ -229,7 +244,7 @@ def _nearest_jvp(
 
         def configuration(given: Given, y: Array) -> Array:
             """Return the configuration for a displacement y in units."""
-            return space.retract(given[0], unit(given) * y) if from_guess else space.retract(q, own_unit * y)
+            return space.retract(given[0], unit(given) * y) if default_distance else space.retract(q, own_unit * y)
 
         def value_of(given: Given, y: Array) -> Array:
             """Return f for a displacement y in units."""
@@ -240,8 +255,8 @@ def _nearest_jvp(
             return functions(configuration(given, y), *given[:2], *given[2])[2]
 
         own_unit = jax.lax.stop_gradient(unit(given))
-        y = space.difference(given[0], q) / unit(given) if from_guess else jnp.zeros_like(own_unit)
-        distance = None if from_guess else partial(distance_of, given)
+        y = space.difference(given[0], q) / unit(given) if default_distance else jnp.zeros_like(own_unit)
+        distance = None if default_distance else partial(distance_of, given)
         undamped = jnp.zeros((), q.dtype)
         at = _linearised(partial(value_of, given), y, tolerance, undamped, REFINEMENTS, distance)
 
@@ -249,7 +264,7 @@ def _nearest_jvp(
             """Return (g + Fᵧᵀμ, F), as far as they depend on the differentiated numbers."""
             changed = put(given, active)
             pulled, value = _pulled(partial(value_of, changed), y, at.rows, at.multipliers)
-            return pulled if from_guess else pulled + _gradient(partial(distance_of, changed), y), value
+            return pulled if default_distance else pulled + _gradient(partial(distance_of, changed), y), value
 
         free, gap = jax.jvp(conditions, (take(given),), (rates,))[1]
         y_dot = jnp.where(regular, at.solve(free, gap, REFINEMENTS), 0)

@@ -1,4 +1,4 @@
-"""Assembly and kinematics in joint coordinates: the results, statuses and derivatives of coordinates of the bodies."""
+"""Assembly and kinematics in joint coordinates have the results, statuses and derivatives of those of the bodies."""
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ SPATIAL_GUESS = {
 CASES = {"plane": (four_bar, PLANAR_GUESS), "space": (space_crank, SPATIAL_GUESS)}
 
 
-def parts(mech, run):
+def results_without_spin(mech, run):
     """Return q, v and v̇ without the rotation of a rod that may spin."""
     spins = mech.layout.dimension == 3
     keep = lambda names: np.array([not (spins and name.startswith(("rod.e", "rod.w"))) for name in names])
@@ -61,12 +61,12 @@ def parts(mech, run):
 @pytest.mark.parametrize(
     "formulation", [JOINTS, mbs.JointCoordinates(cut="A"), mbs.Kane()], ids=["tree", "cut", "Kane"]
 )
-def test_motions_are_those_of_the_bodies(case, formulation):
+def test_motion_does_not_depend_on_the_formulation(case, formulation):
     make, guess = CASES[case]
 
     def motion(design, formulation):
         run = mbs.kinematics(make(*design), TIMES, guess, formulation=formulation)
-        return parts(make(), run), run.status
+        return results_without_spin(make(), run), run.status
 
     design = jnp.array([1.0, 1.2])
     (found, status), (expected, _) = (motion(design, f) for f in (formulation, BODIES))
@@ -100,7 +100,7 @@ def test_the_nearest_configuration_and_its_derivatives_are_the_same(case):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
 
-def test_held_coordinates_and_a_guess_that_is_assembled():
+def test_held_coordinates_are_kept_and_an_assembled_guess_is_returned():
     mech = four_bar()
     free = mbs.Mechanism(mech.bodies, mech.constraints)
     found = mbs.assemble(free, PLANAR_GUESS, hold=("rod.phi",), formulation=JOINTS)
@@ -173,7 +173,7 @@ def test_a_vanishing_derivative_is_singular():
 
 
 @pytest.mark.variant
-def test_random_loops_in_space():
+def test_random_loops_in_space_agree():
     rng = np.random.default_rng(3)
     options = {"structure_seed": 4, "driver": True, "kinds": ("Revolute", "Universal", "Spherical", "Prismatic")}
     samples = [random_closed(rng, 3, **options) for _ in range(200)]
@@ -202,9 +202,9 @@ def tower(count):
 
 def test_large_mechanisms_get_joint_coordinates():
     explanation = mbs.explain(tower(8), {f"link {k}": spatial.coordinates((0, 0, k + 1)) for k in range(8)})
-    assert explanation.unknowns == "8 velocities of the joints"
+    assert explanation.unknowns == "coordinates of the joints, 8 velocities"
     assert explanation.unknowns in str(explanation)
-    assert mbs.explain(four_bar(), PLANAR_GUESS, simulation=False).unknowns == "9 velocities of the bodies"
+    assert mbs.explain(four_bar(), PLANAR_GUESS, simulation=False).unknowns == "coordinates of the bodies, 9 velocities"
 
 
 def test_bodies_that_are_fixed_leave_no_unknowns():
@@ -214,7 +214,7 @@ def test_bodies_that_are_fixed_leave_no_unknowns():
     np.testing.assert_allclose(found.q, [1, 2, 3, 1, 0, 0, 0], atol=1e-14)
 
 
-def test_formulations_that_do_not_fit():
+def test_unsuitable_formulations_raise():
     for analysis in (
         lambda f: mbs.assemble(four_bar(), formulation=f),
         lambda f: mbs.kinematics(four_bar(), TIMES, formulation=f),

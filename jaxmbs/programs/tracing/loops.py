@@ -48,15 +48,16 @@ def scan(tracer: Tracer, eqn, *args):
 
 
 def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
-    """Trace the body of a loop, with carried values that are constants at the start as constants: zeros stay zero.
+    """Trace the body of a loop until it is known which of the carried scalars vary.
 
-    It is traced again with those that did not stay constant, until nothing changes. Values that are known to vary
-    (`variable_array`) are variables from the start.
+    Scalars that are constant at the start are first traced as constants, so that zeros of a matrix cost nothing. If the
+    body changes one of them, it becomes a variable, and the body is traced again. Arrays of `variable_array` are variables
+    from the first time.
 
     Args:
         tracer: the tracer.
         eqn: equation of the loop.
-        attempt: (numbers of the scalars that vary) ↦ (loop, carried values in its body, carried results, …).
+        attempt: (indices of the varying scalars) ↦ (loop, carried values in its body, carried results, …).
         carry: carried values at the start.
 
     Returns:
@@ -235,14 +236,14 @@ def while_loop(tracer: Tracer, eqn, *args):
     condition, body = p["cond_jaxpr"], p["body_jaxpr"]
     n_cond, n_body = p["cond_nconsts"], p["body_nconsts"]
     cond_consts, body_consts, carry = args[:n_cond], args[n_cond : n_cond + n_body], args[n_cond + n_body :]
-    counted = _counted(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
-    if counted is None:
+    bound_and_counter = _iteration_bound(condition.jaxpr, body.jaxpr, n_cond, n_body, carry)
+    if bound_and_counter is None:
         raise ProgramError(
             "a loop without a constant bound: use fori_loop with constant bounds or scan, or count the iterations and make "
             "`(count < limit) & condition` the condition"
         )
 
-    bound, counter = counted
+    bound, counter = bound_and_counter
     carried = [variable_array(x) if k == counter else x for k, x in enumerate(carry)]
 
     def attempt(varying: set[int]):
@@ -265,10 +266,10 @@ def while_loop(tracer: Tracer, eqn, *args):
     return [_final(tracer, loop, node, params) for params in body_carry]
 
 
-def _counted(condition, body, n_cond, n_body, carry) -> tuple[int, int] | None:
-    """Return the most iterations of a loop that ends when a counter reaches a constant, and the number of this counter.
+def _iteration_bound(condition, body, n_cond, n_body, carry) -> tuple[int, int] | None:
+    """Return (largest number of iterations, index of the counter in `carry`) of a loop that counts up to a constant.
 
-    The counter is one of the carried values; None without such a counter.
+    None for other loops.
     """
     carried = {var: k for k, var in enumerate(condition.invars[n_cond:])}
     made = {eqn.outvars[0]: eqn for eqn in condition.eqns}

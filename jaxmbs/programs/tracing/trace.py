@@ -24,8 +24,8 @@ class DeferredArray:
 
     Attributes:
         entries: () ↦ the array.
-        factors: factors of a matrix that the array stands for, None if it is another array.
-        varies: True if all entries vary in a loop that the array enters, even those that are constant at the start.
+        factors: the factorisation that the array represents; None for other arrays.
+        varies: True if a loop that carries the array has all its entries as variables, even constant ones.
     """
 
     __slots__ = ("entries", "factors", "varies")
@@ -35,7 +35,7 @@ class DeferredArray:
 
 
 def variable_array(x: np.ndarray) -> DeferredArray:
-    """Return an array of nodes that varies in a loop that it enters."""
+    """Wrap an array of nodes so that a loop that carries it has all its entries as variables."""
     return DeferredArray(lambda: x, None, varies=True)
 
 
@@ -97,13 +97,13 @@ class Tracer:
 
     def run(self, jaxpr, consts: Sequence, args: Sequence) -> list:
         """Return the outputs of a jaxpr for these constants and arguments; an error gets the equation's name and line."""
-        steps, dtypes = _steps(jaxpr)
+        equations, dtypes = _equations_with_rules(jaxpr)
         checked = all(dtype.kind in "iub" or dtype == self.dtype for dtype in dtypes)
         values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
         values.update(zip(jaxpr.invars, args, strict=True))
         eqn = None
         try:
-            for eqn, rule, takes_memory, atoms in steps:
+            for eqn, rule, takes_memory, atoms in equations:
                 inputs = [values[x] if literal is None else self.constants(literal.val) for x, literal in atoms]
                 if rule is None:
                     raise ProgramError(unknown_primitive(eqn.primitive.name))
@@ -118,7 +118,7 @@ class Tracer:
                 else:
                     values[eqn.outvars[0]] = result
         except ProgramError as error:
-            raise _placed(error, eqn) from None
+            raise _with_line(error, eqn) from None
         return [self.constants(x.val) if hasattr(x, "val") else values[x] for x in jaxpr.outvars]
 
     def run_closed(self, closed_jaxpr, args: Sequence) -> list:
@@ -157,32 +157,37 @@ def needed_equations(jaxpr) -> list:
 
 # Kept for jaxprs that are traced again and again, such as those of called functions.
 @lru_cache(maxsize=1024)
-def _steps(jaxpr) -> tuple[list[tuple[Any, Callable | None, bool, list[tuple[Any, Any]]]], set[np.dtype]]:
+def _equations_with_rules(
+    jaxpr,
+) -> tuple[list[tuple[Any, Callable | None, bool, list[tuple[Any, Any]]]], set[np.dtype]]:
     """Return the needed equations of a jaxpr, and the types of their results.
 
     With each equation come its rule, True if that takes arrays in memory, and for each input (variable, None) or
     (None, literal).
     """
-    steps: list = []
+    equations: list = []
     dtypes: set = set()
     for eqn in needed_equations(jaxpr):
         name = eqn.primitive.name
         atoms = [(None, x) if hasattr(x, "val") else (x, None) for x in eqn.invars]
-        steps.append((eqn, RULES.get(name), name in TAKES_MEMORY, atoms))
+        equations.append((eqn, RULES.get(name), name in TAKES_MEMORY, atoms))
         dtypes.update(_dtype_of(var.aval) for var in eqn.outvars)
-    return steps, dtypes - {None}
+    return equations, dtypes - {None}
 
 
 def _dtype_of(aval) -> np.dtype | None:
-    """Return the type of an abstract value; None for tangents of integers, and for values without a type."""
+    """Return the type of an abstract value.
+
+    None for tangents of integers and for values without a type; `object` for types that NumPy does not have.
+    """
     dtype = getattr(aval, "dtype", None)
     if dtype is None or dtype == jax.dtypes.float0:
         return None
     return dtype if isinstance(dtype, np.dtype) else np.dtype(object)
 
 
-def _placed(error: ProgramError, eqn) -> ProgramError:
-    """Return an error with the name of the primitive, and the line, of the innermost equation that has a line."""
+def _with_line(error: ProgramError, eqn) -> ProgramError:
+    """Add to an error the primitive and the source line of the innermost equation that has a line."""
     if getattr(error, "placed", False):
         return error
     # An equation within a function of JAX has no line of its own; the call of that function has.
