@@ -21,8 +21,6 @@ ROD_DENSITY = 2.0
 ROD_SLENDERNESS = 0.05
 # Decimals of points and axes in body frames, so that zeros are exact; the start is closed to about this accuracy.
 DECIMALS = 15
-# Factors of the initial velocities of the first and the last sample of a batch.
-SPEED_FACTORS = (1.0, 1.1)
 
 # Axes of the ground frame.
 X, Y, Z = np.eye(3)
@@ -277,24 +275,6 @@ def start(name: str):
     mech = model(name)
     motion = mbs.simulate(mech, np.zeros(1), throw=True)
     return mech, motion.q[0], motion.v[0]
-
-
-def gap(plan: Plan, poses) -> float:
-    """Return the largest distance of the two points of a ball, a universal joint or a hinge, for poses (bodies, 7)."""
-    of = {"ground": np.array([0.0, 0, 0, 1, 0, 0, 0])} | dict(zip(plan.bodies, np.asarray(poses), strict=True))
-    ends = [
-        point_at(of[joint.i], joint.point_i) - point_at(of[joint.j], joint.point_j)
-        for joint in plan.joints.values()
-        if joint.kind is not spatial.Prismatic
-    ]
-    return float(np.max(np.linalg.norm(ends, axis=1)))
-
-
-def point_at(pose, point):
-    """Return a point of a body in the ground frame, for a pose (x, y, z, e0, e1, e2, e3)."""
-    e0, e = pose[3], pose[4:]
-    twice = 2 * np.cross(e, point)
-    return pose[:3] + point + e0 * twice + np.cross(e, twice)
 
 
 def size(plan: Plan) -> float:
