@@ -47,7 +47,7 @@ def plan_facts(name: str) -> dict:
 
 
 def motion_facts(name: str) -> dict:
-    """Return poses and velocities at the start, and poses at the end of a converged motion with the difference to its check."""
+    """Return poses and velocities at the start, and poses at the end of a converged motion with its check."""
     import jax
 
     import jaxmbs as mbs
@@ -93,7 +93,10 @@ def main() -> None:
     for name in sys.argv[1:] or models.CASES:
         write(name)
         found = facts(name)
-        print(f"{name}: check {found['difference of check']:.1e} m, displacement {found['displacement']:.2g} m", flush=True)
+        print(
+            f"{name}: check {found['difference of check']:.1e} m, displacement {found['displacement']:.2g} m",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

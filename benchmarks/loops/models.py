@@ -126,7 +126,7 @@ def four_bar():
 
 
 def slider_crank():
-    """Return the plan of a spatial slider-crank whose slider is beside the plane of the crank: 1 loop, 1 degree of freedom."""
+    """Return the plan of a slider-crank, its slider beside the plane of the crank: 1 loop, 1 degree of freedom."""
     plan, o = Plan(), np.zeros(3)
     a, b = np.array([0.06, 0.0, 0.08]), np.array([0.42, 0.09, 0.03])
     plan.add_rod("crank", o, a)

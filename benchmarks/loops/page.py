@@ -8,8 +8,8 @@ PAGE = Path(__file__).parent / "README.md"
 HEAD = """# Closed loops
 
 `python benchmarks/loops/run.py --page` writes this page from results.json. Six passive mechanisms with one to seven loops
-move under gravity from the same start in every tool. `models.py` has their dimensions, `files/` their MJCF files, written by
-jaxmbs, and their numbers as JSON.
+move under gravity from the same start in every tool. `models.py` has their dimensions, `files/` their MJCF files, which
+jaxmbs writes, and their numbers as JSON.
 
 Every tool doubles its number of steps until the places of all bodies at the end agree with a converged motion within
 {error:g} of the size of the mechanism. Times are processor seconds on one core, medians of several runs, and wall times of

@@ -84,9 +84,14 @@ def peak_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
+def command_of(name: str, mechanism: str, batches) -> list[str]:
+    """Return the command of the process that measures a variant with a mechanism."""
+    return [sys.executable, __file__, "--measure", name, mechanism, "--batches", *map(str, batches)]
+
+
 def result_of(name: str, mechanism: str, batches, seconds: float = MAX_SECONDS) -> dict:
     """Return the results of a variant with a mechanism from a process of its own, or the reason why there are none."""
-    command = [sys.executable, __file__, "--measure", name, mechanism, "--batches", *map(str, batches)]
+    command = command_of(name, mechanism, batches)
     environment = os.environ | {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
     found, text = {}, ""
     try:

@@ -1,9 +1,9 @@
 """Tools of the benchmark of closed loops: classes that simulate a mechanism from its files, see `export`.
 
 A class has the attributes `tool`, `package`, `settings`, `step_counts` and `batched`. `prepare(steps, batch)` returns a
-function that simulates a batch to the end and returns the poses (bodies, 7) of the first sample. `gradient(steps)`, if there
-is one, returns a function that computes derivatives by lengths. Only jaxmbs imports jaxmbs, so that the memory of a process
-is that of its tool.
+function that simulates a batch to the end and returns the poses (bodies, 7) of the first sample. `gradient(steps)`, if a
+tool has it, returns a function that computes derivatives by lengths. Only jaxmbs imports jaxmbs, so that the memory of a
+process is that of its tool.
 """
 
 import importlib.metadata
@@ -123,7 +123,9 @@ class MuJoCo:
         import mujoco
 
         self.mujoco, self.name, self.facts = mujoco, name, export.facts(name)
-        softness = f"equalities with a time constant of {MUJOCO_TIME_CONSTANT_STEPS} steps, impedance {MUJOCO_IMPEDANCE}"
+        softness = (
+            f"equalities with a time constant of {MUJOCO_TIME_CONSTANT_STEPS} steps, impedance {MUJOCO_IMPEDANCE}"
+        )
         self.settings = f"{self.integrator}, {softness}, one thread, float64"
 
     def prepare(self, steps, batch):
@@ -245,7 +247,9 @@ class Pinocchio:
             if kind == "ball":
                 joint = pin.JointModelSpherical()
             else:
-                joint = pin.JointModelRevoluteUnaligned(axis) if kind == "hinge" else pin.JointModelPrismaticUnaligned(axis)
+                joint = (
+                    pin.JointModelRevoluteUnaligned(axis) if kind == "hinge" else pin.JointModelPrismaticUnaligned(axis)
+                )
             parent = model.addJoint(parent, joint, frame * point, row.get("name"))
             frame = point.inverse()
         inertial = element.find("inertial")

@@ -6,7 +6,14 @@ Written from the interfaces of these packages and never run by the authors.
 import numpy as np
 
 from benchmarks.loops import export
-from benchmarks.loops.tools import MUJOCO_TIME_CONSTANT_STEPS, doubled, factors, joint_turns, rotation_matrix, stiff_model
+from benchmarks.loops.tools import (
+    MUJOCO_TIME_CONSTANT_STEPS,
+    doubled,
+    factors,
+    joint_turns,
+    rotation_matrix,
+    stiff_model,
+)
 
 
 class Warp:
