@@ -253,21 +253,28 @@ CASES = {
 
 
 def lengths(plan: Plan):
-    """Return the design: for each joint its points in the frames of both bodies, (2, 3)."""
-    return {name: np.array([joint.point_i, joint.point_j]) for name, joint in plan.joints.items()}
+    """Return the design: for each joint its points in the frames of both bodies."""
+    return {name: (joint.point_i, joint.point_j) for name, joint in plan.joints.items()}
 
 
-def model(name: str, design=None) -> mbs.Model:
-    """Return a mechanism with its assembled start, optionally with another design, see `lengths`."""
-    case = CASES[name]
-    plan = case.plan()
-    bodies = {key: spatial.Body(placed.mass, placed.inertia) for key, placed in plan.bodies.items()}
-    joints = {}
-    for key, (kind, i, j, *points, axes) in plan.joints.items():
-        joints[key] = kind(i, j, *(points if design is None else design[key]), **axes)
+def model(name: str) -> mbs.Model:
+    """Return a mechanism with its assembled start."""
+    plan = CASES[name].plan()
+    parts = mechanism(name, lengths(plan))
     guess = {key: spatial.coordinates(placed.centre, placed.axes) for key, placed in plan.bodies.items()}
-    gravity = {"gravity": mbs.Gravity((0.0, 0.0, -GRAVITY))}
-    return mbs.Model(bodies, joints, (), gravity, guess=guess, velocities=case.rates, name=name)
+    named = {"guess": guess, "velocities": CASES[name].rates, "name": name}
+    return mbs.Model(parts.bodies, parts.constraints, (), parts.forces, **named)
+
+
+def mechanism(name: str, design) -> mbs.Mechanism:
+    """Return a mechanism with a design, see `lengths`."""
+    plan = CASES[name].plan()
+    bodies = {key: spatial.Body(placed.mass, placed.inertia) for key, placed in plan.bodies.items()}
+    joints = {
+        key: joint.kind(joint.i, joint.j, design[key][0], design[key][1], **joint.axes)
+        for key, joint in plan.joints.items()
+    }
+    return mbs.Mechanism(bodies, joints, forces={"gravity": mbs.Gravity((0.0, 0.0, -GRAVITY))})
 
 
 def start(name: str):

@@ -111,9 +111,10 @@ def result_of(name: str, mechanism: str, batches, seconds: float = MAX_SECONDS) 
 
 
 def last_line(text: str) -> str:
-    """Return the last line of the output of a failed process, at most 200 characters."""
+    """Return the last error, or else the last line, of the output of a failed process, at most 200 characters."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return (lines or ["failed without a message"])[-1][:200]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
+    return (errors or lines or ["failed without a message"])[-1][:200]
 
 
 def relative_gap(mechanism: str, poses) -> float | None:

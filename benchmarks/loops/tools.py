@@ -24,6 +24,8 @@ PROXIMAL_TOLERANCE = 1e-12
 PROXIMAL_REGULARISATION = 1e-8
 # Largest number of proximal iterations in an evaluation.
 MAX_PROXIMAL_ITERATIONS = 20
+# Mechanisms with redundant equations, for which Exudyn needs a dense solver that accepts singular matrices.
+REDUNDANT = ("wobble pump",)
 # Tolerance of Exudyn's Newton iteration.
 NEWTON_TOLERANCE = 1e-10
 # Factors of the initial velocities of the first and the last sample of a batch.
@@ -77,11 +79,12 @@ class Jaxmbs:
 
     def gradient(self, steps):
         """Return a function of reverse mode: the sum of the final coordinates by all points of the joints."""
-        design = self.models.lengths(self.models.CASES[self.name].plan())
+        points = self.models.lengths(self.models.CASES[self.name].plan())
+        design = {joint: np.array(ends) for joint, ends in points.items()}
 
         def total(design):
             """Return the sum of the coordinates at the end."""
-            return self.jax.numpy.sum(self.motion(self.models.model(self.name, design), self.v, steps))
+            return self.jax.numpy.sum(self.motion(self.models.mechanism(self.name, design), self.v, steps))
 
         call = self.jax.jit(self.jax.grad(total)).lower(design).compile()
         return lambda: self.jax.block_until_ready(call(design))
@@ -324,7 +327,7 @@ class Exudyn:
     def __init__(self, name: str):
         import exudyn
 
-        self.exudyn, self.facts = exudyn, export.facts(name)
+        self.exudyn, self.name, self.facts = exudyn, name, export.facts(name)
 
     def prepare(self, steps, batch):
         """Return a function that simulates one motion and returns its final poses."""
@@ -367,9 +370,10 @@ class Exudyn:
         integration.newton.useModifiedNewton = True
         integration.newton.relativeTolerance = integration.newton.absoluteTolerance = NEWTON_TOLERANCE
         settings.solutionSettings.writeSolutionToFile = False
-        # Redundant constraints, such as one of the wobble pump, make the Jacobian singular.
-        settings.linearSolverType = self.exudyn.LinearSolverType.EigenDense
-        settings.linearSolverSettings.ignoreSingularJacobian = True
+        # Redundant constraints make the Jacobian singular.
+        linear = "EigenDense" if self.name in REDUNDANT else "EigenSparse"
+        settings.linearSolverType = getattr(self.exudyn.LinearSolverType, linear)
+        settings.linearSolverSettings.ignoreSingularJacobian = self.name in REDUNDANT
         return settings
 
     def _add_joint(self, system, items, objects, joint):
