@@ -109,7 +109,8 @@ def stiff_model(name: str, steps: int, integrator: str):
     model, end = mujoco.MjModel.from_xml_path(str(export.path_of(name, ".xml"))), export.facts(name)["end"]
     model.opt.timestep = end / steps
     model.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator}")
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_REFSAFE
+    # Without automatic resets an unstable motion ends in NaN.
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_REFSAFE | mujoco.mjtDisableBit.mjDSBL_AUTORESET
     model.eq_solref[:] = MUJOCO_TIME_CONSTANT_STEPS * end / steps, 1.0
     model.eq_solimp[:, :3] = MUJOCO_IMPEDANCE, MUJOCO_IMPEDANCE, 0.001
     return model
