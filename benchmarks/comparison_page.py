@@ -26,6 +26,7 @@ writes this page. Errors are differences from a reference solution: a closed for
 integrates from Lagrange's equation in one coordinate for the four-bar, and Pinocchio's motion for the chain. Problems
 with published numbers are on the page [Known problems](verification.md), times on GPUs on the page [On
 GPUs](gpus.md). Times on [other pages](programs.md#how-fast) are of other runs, with other numbers of poses and steps.
+`benchmarks/loops/README.md` compares tools on six mechanisms in space with one to seven loops.
 
 The four-bar has uniform bars of 1, 3 and 2.5 m with 1 kg/m, and pivots 3.5 m apart. A *batch* has {batch:,} four-bars,
 with bars within 5 % of these lengths. Times in a batch are divided by the number of its mechanisms. If a table does not

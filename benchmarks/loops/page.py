@@ -12,8 +12,8 @@ move under gravity from the same start in every tool. `models.py` has their dime
 jaxmbs writes, and their numbers as JSON.
 
 Every tool doubles its number of steps until the places of all bodies at the end agree with a converged motion within
-{error:g} of the size of the mechanism. Times are processor seconds on one core, medians of several runs, and wall times of
-a GPU only as far as the processor waits for it. The gap is the largest distance between two points that a joint holds
+{error:g} of the size of the mechanism. Times are medians of several runs: processor seconds on one core, or seconds of wall
+time on a GPU. The gap is the largest distance between two points that a joint holds
 together at the end, divided by the size. The first call is the processor time of a fresh process up to the first result.
 Memory is the peak of the process without derivatives. Gradients are by all points of all joints.
 

@@ -55,8 +55,11 @@ def measure(name: str, mechanism: str, batches) -> None:
     """Measure a variant with a mechanism in this process, and print results as lines of JSON while they come in."""
     import numpy as np
 
-    timing.use_one_core()
     facts, kind = export.facts(mechanism), variant(name)
+    on_gpu = runs_on_gpu(kind.platform)
+    clock = time.perf_counter if on_gpu else time.process_time
+    if not on_gpu:
+        timing.use_one_core()
     final = np.array(facts["final"])[:, :3]
     tool = kind(mechanism)
     report = lambda **found: print("RESULT " + json.dumps(found), flush=True)
@@ -73,10 +76,19 @@ def measure(name: str, mechanism: str, batches) -> None:
     for batch in batches:
         if batch == 1 or tool.batched:
             run = run if batch == 1 else tool.prepare(steps, batch)
-            seconds = timing.cpu_seconds(run)
+            seconds = timing.cpu_seconds(run, clock=clock)
             report(**{f"steps per s, batch {batch}": batch * steps / seconds, "peak MB": peak_megabytes()})
     if hasattr(tool, "gradient"):
-        report(**{"gradient s": timing.cpu_seconds(tool.gradient(steps), 3)})
+        report(**{"gradient s": timing.cpu_seconds(tool.gradient(steps), 3, clock)})
+
+
+def runs_on_gpu(platform: str) -> bool:
+    """Return True if a tool with this `platform` computes on a GPU, where processor seconds are no measure."""
+    if platform != "jax":
+        return platform == "gpu"
+    import jax
+
+    return jax.default_backend() != "cpu"
 
 
 def peak_megabytes() -> float:

@@ -1,9 +1,9 @@
 """Tools of the benchmark of closed loops: classes that simulate a mechanism from its files, see `export`.
 
-A class has the attributes `tool`, `package`, `settings`, `step_counts` and `batched`. `prepare(steps, batch)` returns a
-function that simulates a batch to the end and returns the poses (bodies, 7) of the first sample. `gradient(steps)`, if a
-tool has it, returns a function that computes derivatives by lengths. Only jaxmbs imports jaxmbs, so that the memory of a
-process is that of its tool.
+A class has the attributes `tool`, `package`, `settings`, `step_counts`, `batched` and `platform`: "cpu", "gpu", or "jax"
+for the default device of JAX. `prepare(steps, batch)` returns a function that simulates a batch to the end and returns
+the poses (bodies, 7) of the first sample. `gradient(steps)`, if a tool has it, returns a function that computes
+derivatives by lengths. Only jaxmbs imports jaxmbs, so that the memory of a process is that of its tool.
 """
 
 import importlib.metadata
@@ -46,6 +46,7 @@ class Jaxmbs:
     """jaxmbs with one of its formulations."""
 
     tool, package, batched = "jaxmbs", "jaxmbs", True
+    platform = "jax"
     formulation = ""
     step_counts = doubled(25, 5)
 
@@ -120,6 +121,7 @@ class MuJoCo:
     """MuJoCo: joint coordinates, loops closed by soft equalities."""
 
     tool, package, batched = "MuJoCo", "mujoco", True
+    platform = "cpu"
     integrator = ""
     step_counts = doubled(25, 11)
 
@@ -175,6 +177,7 @@ class MJX:
     """MJX, MuJoCo in JAX."""
 
     tool, package, batched = "MJX", "mujoco-mjx", True
+    platform = "jax"
     step_counts = doubled(25, 8)
 
     def __init__(self, name: str):
@@ -216,6 +219,7 @@ class Pinocchio:
     """Pinocchio: joint coordinates, loops closed by the constraints of `constraintDynamics`, without drift correction."""
 
     tool, package, batched = "Pinocchio", "pin", False
+    platform = "cpu"
     settings = "RK4 in Python around `constraintDynamics`, tolerance 1e-12, μ = 1e-8, no drift correction, float64"
     step_counts = doubled(25, 8)
 
@@ -322,6 +326,7 @@ class Exudyn:
     """Exudyn: bodies with Euler parameters and constraints of all joints, by its generalized-α method."""
 
     tool, package, batched = "Exudyn", "exudyn", False
+    platform = "cpu"
     settings = "generalized-α with ρ = 0.9 and index 3, modified Newton with tolerance 1e-10, Euler parameters, float64"
     step_counts = doubled(50, 9)
 

@@ -20,6 +20,7 @@ class Warp:
     """MuJoCo Warp: the model of MuJoCo on a GPU, in float32."""
 
     tool, package, batched = "MuJoCo Warp", "mujoco-warp", True
+    platform = "gpu"
     settings = f"RK4, equalities with a time constant of {MUJOCO_TIME_CONSTANT_STEPS} steps, float32"
     step_counts = doubled(25, 8)
 
@@ -66,6 +67,7 @@ class Kamino:
     """Newton with its solver Kamino: bodies with constraints of all joints, in float32."""
 
     tool, package, batched = "Newton", "newton", True
+    platform = "gpu"
     settings = "Kamino with its default settings, float32"
     step_counts = doubled(50, 8)
 
