@@ -192,7 +192,8 @@ def _search(
     given = constraint_functions(mech, guess_or_zero, t, held, formulation)
     equations, units = formulation.equations(given.mech), given.units
     space, size = equations.space, given.mech.size(guess_or_zero)
-    phi = lambda x: given.constant_phi(x, t)
+    constant_phi = given.constant_phi
+    phi = lambda x: constant_phi(x, t)
     start, distance = equations.coordinates(guess_or_zero, t), None
     if equations.own_coordinates:
         from_guess = with_constants(_distance(given), start, guess_or_zero, t)

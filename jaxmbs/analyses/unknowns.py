@@ -73,9 +73,9 @@ class ConstraintFunctions(NamedTuple):
     Attributes:
         phi: Φ(x, t), (rows,): constraints, drivers and additional rows; differentiable with respect to x, t and the
             numbers of the mechanism; divided by `units` if these are given.
-        constant_phi: the same, with the numbers of the mechanism as constants.
+        example: unknowns and time (x, t), for the shapes of the arguments of Φ.
         mech: the mechanism with 1 in place of numbers that are not finite, so that they spoil neither values nor
-            derivatives. Both functions use it.
+            derivatives. Φ uses it.
         formulation: chooses the coordinates.
         is_finite: True if all numbers of the mechanism are finite.
         units: (rows,), the unit of each row, by which Φ is divided; None in coordinates of the bodies, where Φ is not
@@ -83,11 +83,16 @@ class ConstraintFunctions(NamedTuple):
     """
 
     phi: Callable[[Array, Array], Array]
-    constant_phi: Callable[[Array, Array], Array]
+    example: tuple[Array, Array]
     mech: Mechanism
     formulation: AbstractFormulation
     is_finite: Bool[Array, ""]
     units: Float[Array, " rows"] | None
+
+    @property
+    def constant_phi(self) -> Callable[[Array, Array], Array]:
+        """Φ with the numbers of the mechanism as constants. Each use of this attribute traces Φ."""
+        return with_constants(self.phi, *self.example)
 
     @property
     def structure(self) -> AbstractEquations:
@@ -154,12 +159,12 @@ def scaled_functions(
         plain = lambda x, t: rows_of(mech, formulation.equations(mech), x, t)
         x, units = reuse
     if isinstance(formulation, Augmented):
-        return ConstraintFunctions(plain, with_constants(plain, x, t), mech, formulation, is_finite, None)
+        return ConstraintFunctions(plain, (x, t), mech, formulation, is_finite, None)
     if units is None:
         units = _gap_units(equations, q, x, t, jax.eval_shape(plain, x, t).shape[0])
     units = jax.lax.stop_gradient(units)
     scaled = lambda x, t: plain(x, t) / units
-    return ConstraintFunctions(scaled, with_constants(scaled, x, t), mech, formulation, is_finite, units)
+    return ConstraintFunctions(scaled, (x, t), mech, formulation, is_finite, units)
 
 
 def _gap_units(equations: AbstractEquations, q: Array, x: Array, t: Array, count: int) -> Float[Array, " rows"]:

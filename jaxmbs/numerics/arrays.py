@@ -443,12 +443,3 @@ def _finite_or_one(x: Array) -> tuple[Array, Array]:
     """Return x with 1 in place of numbers that are not finite, and True if there are none. Traced once per shape."""
     ok = lax.is_finite(x)
     return lax.select(ok, x, lax.full_like(x, 1)), lax.reduce_and(ok, range(ok.ndim)).reshape(1)
-
-
-def as_variables(start: Any) -> Any:
-    """Return a pytree of arrays marked as start values of a loop that change in it.
-
-    A program traces values that are constant at the start of a loop as constants, so that zeros of a matrix cost nothing,
-    and traces the body again with those that change. Values marked here are variables from the first time.
-    """
-    return jax.tree.map(jax.lax.optimization_barrier, start)

@@ -14,12 +14,13 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxmbs.numerics.arrays import as_variables, where_tree
+from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.implicit import jacobian, rates_at_root
 from jaxmbs.numerics.linear_algebra import Factored, factor
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.space import Space
+from jaxmbs.programs import as_variables
 
 # f_q counts as singular if its reciprocal condition number is below the rounding unit to this power: a position that is
 # known to rounding in f is known to half of the digits at most then.

@@ -24,13 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxmbs.numerics.arrays import as_variables
 from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive
 from jaxmbs.numerics.roots import with_respect_to
 from jaxmbs.numerics.scaling import Units, gap_limit, max_norm
 from jaxmbs.numerics.search import Root
 from jaxmbs.numerics.space import Space
-from jaxmbs.programs import ProgramWithFallback, convert_closure
+from jaxmbs.programs import ProgramWithFallback, as_variables, convert_closure
 
 # Guess, time, and the other numbers that a function f depends on.
 Given = tuple[Array, Array, Any]

@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxmbs.numerics.arrays import as_variables, where_tree
+from jaxmbs.numerics.arrays import where_tree
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units, gap_limit, max_norm, unit_of_length
 from jaxmbs.numerics.space import Space
+from jaxmbs.programs import as_variables
 
 # Number of trials of `find_root` in one attempt.
 TRIALS_PER_ATTEMPT = 40

@@ -4,7 +4,7 @@ Everything outside this package imports from here, and only this:
 
 - compile: `program` compiles a function, `ProgramWithFallback` runs it as array code if it has no program, `emission`
   chooses the kind of code of `EMISSIONS`, `save_for_reverse` marks a value that reverse mode should not compute again,
-  `unrolling_pays` is True if a short loop is faster written out;
+  `as_variables` marks start values that change in a loop, `unrolling_pays` is True if a short loop is faster written out;
 - look at programs: `Program`, `Node`, `scalar_nodes`, `OPERATIONS` (the table of scalar operations),
   `estimate_operations`, `explain_programs`, `default_platform`;
 - linear systems: `factorise`, `solve_factorised`;
@@ -36,6 +36,7 @@ from jaxmbs.programs.runtime.closures import open_closure as open_closure
 from jaxmbs.programs.runtime.content import digest_of_values as digest_of_values
 from jaxmbs.programs.runtime.content import referenced_values as referenced_values
 from jaxmbs.programs.runtime.jax_compat import default_platform as default_platform
+from jaxmbs.programs.runtime.primitive import as_variables as as_variables
 from jaxmbs.programs.runtime.primitive import emission as emission
 from jaxmbs.programs.runtime.primitive import save_for_reverse as save_for_reverse
 from jaxmbs.programs.runtime.sharding import gather as gather

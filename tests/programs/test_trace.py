@@ -419,3 +419,12 @@ def test_random_expressions(tree):
         for a, b in zip(found, expected, strict=True):
             # Fused operations leave what rounding cancels.
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(b).max()))
+
+
+def test_a_large_array_passes_a_barrier():
+    """It stays in memory: taken apart into scalars it would be too large."""
+    x = np.linspace(0, 1, 200_000)
+    total = mbs.program(
+        lambda x: jax.lax.scan(lambda sum_, row: (sum_ + row, None), 0.0, jax.lax.optimization_barrier(x))[0]
+    )
+    np.testing.assert_allclose(total(x), x.sum(), rtol=1e-12)

@@ -98,6 +98,15 @@ def save_for_reverse(x):
     return save_p.bind(jnp.asarray(x))
 
 
+def as_variables(start):
+    """Return a pytree of arrays marked as start values of a loop that change in it.
+
+    A program traces values that are constant at the start of a loop as constants, so that zeros of a matrix cost nothing,
+    and traces the body again with those that change. Values marked here are variables from the first time.
+    """
+    return jax.tree.map(jax.lax.optimization_barrier, start)
+
+
 @run_p.def_impl
 def _impl(*args, **params):
     """Run a program outside `jit`, by a compiled function."""

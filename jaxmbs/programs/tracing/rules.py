@@ -97,10 +97,10 @@ for _name, _formula in {
     RULES[_name] = _elementwise(_formula)
 
 
-@rule("optimization_barrier")
+@rule("optimization_barrier", movement=True)
 def _variable(tracer, eqn, *args):
-    """Return the arguments, of which no loop that they enter takes a part for a constant."""
-    return [variable_array(x) for x in args]
+    """Return the arguments, whose entries are variables in every loop that carries them; arrays in memory always are."""
+    return [x if isinstance(x, Memory) else variable_array(tracer.nodes(x)) for x in args]
 
 
 def _without_derivative(op: str):
