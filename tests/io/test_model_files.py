@@ -40,7 +40,7 @@ EXAMPLES = {
     "05_balancing": lambda e: [e["four_bar"]({}), e["four_bar"]({"crank": (1.0, np.array([0.01, 0.02]))})],
     "06_bricard": lambda e: [e["bricard"]()],
     "07_shafts": lambda e: [e["shafts"](joint(), 0.3) for joint in e["JOINTS"].values()],
-    "08_velocity_transformation": lambda e: [e["grounded"](), e["floating"]()],
+    "08_velocity_transformation": lambda e: [e["grounded_system"](), e["floating_system"]()],
     "09_arms": lambda e: [e["arm"](jax.tree.map(lambda x: x[0], e["random_arms"](2)))],
     "10_six_bar": lambda e: [e["six_bar"]()],
     "11_excavator": lambda e: [e["excavator"](500.0)],

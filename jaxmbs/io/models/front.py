@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxmbs.io.files import write_text
 from jaxmbs.io.models.model import Model, ModelError, model_of
+from jaxmbs.io.models.options import ReadOptions
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 
 # Larger files are refused: models are far smaller, and a larger file is an accident or an attack.
@@ -16,21 +17,31 @@ MAX_FILE_BYTES = 32 * 2**20
 
 
 def load(
-    path: str | PathLike[str], *, ignore: Sequence[str] = (), loops: Mapping[str, Any] | Sequence[tuple[str, Any]] = ()
+    path: str | PathLike[str],
+    *,
+    strict: bool = False,
+    ignore: Sequence[str] = (),
+    loops: Mapping[str, Any] | Sequence[tuple[str, Any]] = (),
+    allow: Sequence[str] = (),
+    base: str | None = None,
 ) -> Model:
     """Read a mechanism from a file: `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`.
 
-    Nothing in a file is executed, and no file outside its folder is opened. MJCF needs the package `mujoco`.
+    Nothing in a file is executed. No file outside its folder is opened unless `allow` names its folder. MJCF needs the
+    package `mujoco`.
 
     Args:
         path: the file.
-        ignore: for MJCF and URDF: tags such as "contact" or "actuator" of elements to leave out if they cannot be
-            represented. Other elements that cannot be represented are errors.
+        strict: for MJCF and URDF: if True, elements that cannot be represented are errors. Otherwise they are passed
+            over, and `.passed_over` of the model lists them.
+        ignore: for MJCF and URDF: tags such as "actuator" or "range" of elements to leave out.
         loops: for URDF, which describes trees only: the joints that close loops, as constraints by name (a mapping or
             pairs).
+        allow: folders outside that of the file, relative to it, such as "../meshes", in which files may be read.
+        base: for URDF: "fixed" connects the root of the robot with the ground, "free" lets it move.
 
     Returns:
-        a `Model`: a `Mechanism` with `.guess`, `.velocity`, `.name` and `.limits`.
+        a `Model`: a `Mechanism` with `.guess`, `.velocity`, `.name`, `.limits` and `.passed_over`.
 
     Raises:
         ModelError: no such file, not a known format, too large, malformed, or an element that cannot be represented.
@@ -40,7 +51,11 @@ def load(
         >>> list(mbs.load(path).constraints)
         ['O', 'A', 'B', 'guide']
     """
-    path, ignore = Path(path), (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    path = Path(path)
+    ignore, allow = ((given,) if isinstance(given, str) else tuple(given) for given in (ignore, allow))
+    if base not in (None, "fixed", "free"):
+        raise ModelError(f'base must be "fixed" or "free", got {base!r}')
+    options = ReadOptions(strict, ignore, loops, allow, base)
     reader = _format(path)[0]
     try:
         size = path.stat().st_size
@@ -51,7 +66,7 @@ def load(
     if size > MAX_FILE_BYTES:
         raise ModelError(f"{path.name}: has {size} bytes; models of more than {MAX_FILE_BYTES} bytes are refused")
     try:
-        return reader(path, ignore=ignore, loops=loops)
+        return reader(path, options)
     except ModelError as error:
         raise ModelError(f"{path.name}: {error}") from None
     except RecursionError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import numpy as np
@@ -48,6 +48,7 @@ class Model(Mechanism):
         limits: ranges of joints by name: (lower, upper) in radians or in units of length. They are only stored and
             written; the force that stops a joint is a `JointStop`.
         unit: unit of length, one of "m", "mm", "cm", "in", "ft". Numbers are never converted.
+        passed_over: elements of a file that the model does not represent, a sentence for each kind.
 
     Raises:
         ValueError: an element that cannot be used; a limit without a constraint of this name; a guess of the wrong size,
@@ -62,6 +63,7 @@ class Model(Mechanism):
     _default_guess: DefaultGuess = eqx.field(static=True)
     name: str = eqx.field(static=True)
     unit: str = eqx.field(static=True)
+    passed_over: tuple[str, ...] = eqx.field(static=True)
     _limits: tuple[tuple[str, float, float], ...] = eqx.field(static=True)
 
     def __init__(
@@ -76,6 +78,7 @@ class Model(Mechanism):
         name: str = "",
         limits: Limits | None = None,
         unit: str = "m",
+        passed_over: Sequence[str] = (),
     ):
         super().__init__(bodies, constraints, drivers, forces)
         single = {*self.layout.coordinates, *self.layout.velocities}
@@ -95,7 +98,7 @@ class Model(Mechanism):
         self._default_guess = DefaultGuess(
             q, v, (True,) * self.layout.m if moving else self.named_velocities(velocities)
         )
-        self.name, self.unit = name, unit
+        self.name, self.unit, self.passed_over = name, unit, tuple(passed_over)
         self._limits = tuple((joint, float(low), float(high)) for joint, (low, high) in (limits or {}).items())
 
     @property
@@ -137,6 +140,7 @@ def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = No
         name=mech.name if name is None else name,
         limits=mech.limits,
         unit=mech.unit,
+        passed_over=mech.passed_over,
     )
 
 

@@ -18,6 +18,7 @@ from jaxmbs.io.models.links.tree import FREE, HINGE, SLIDE, Link, PrimitiveJoint
 from jaxmbs.io.models.mjcf.files import xml_root
 from jaxmbs.io.models.mjcf.unsupported import check_ignore
 from jaxmbs.io.models.model import Model, ModelError
+from jaxmbs.io.models.options import ReadOptions
 
 # Tags of URDF that `ignore` of `load` may name, to be left out.
 IGNORABLE = ("collision", "damping", "friction", "gazebo", "limit", "mimic", "sensor", "transmission")
@@ -34,7 +35,7 @@ NO_INERTIA = 0.0, np.zeros(3), np.zeros(3)
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
-def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
+def read_urdf(path: Path, options: ReadOptions) -> Model:
     """Return the model of a URDF file, at rest with all joints at zero, under a gravity of 9.81 along −z; see `load`.
 
     - A link becomes a `spatial.Body` with the frame of the link, which is that of the joint to its parent. revolute and
@@ -52,6 +53,7 @@ def read_urdf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     Raises:
         ModelError: an element that cannot be represented, by name; joints that form no tree; malformed input.
     """
+    ignore, loops = options.ignore, options.loops
     check_ignore(ignore, IGNORABLE)
     root = xml_root(Path(path).read_bytes())
     if root.tag != "robot":

@@ -13,6 +13,7 @@ import numpy as np
 from jaxmbs.element import errors_of
 from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode, types_of
 from jaxmbs.io.models.model import LENGTH_UNITS, Model, ModelError
+from jaxmbs.io.models.options import ReadOptions
 from jaxmbs.system.equations import state_of
 from jaxmbs.system.layout import unknown
 
@@ -99,10 +100,11 @@ def pretty(value, indent: str = "") -> str:
     return f"{begin}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{end}"
 
 
-def read_json(path: Path, *, ignore: tuple[str, ...] = (), loops=()) -> Model:
+def read_json(path: Path, options: ReadOptions) -> Model:
     """Read a model from a file; see `load`."""
-    if ignore or loops:
-        raise ModelError("ignore and loops are for MJCF and URDF; leave them out for .json")
+    given = [name for name, value in options._asdict().items() if value]
+    if given:
+        raise ModelError(f"{', '.join(given)}: only for MJCF and URDF; leave it out for .json")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

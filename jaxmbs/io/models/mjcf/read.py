@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,12 +18,13 @@ from jaxmbs.io.models.mjcf.equality import add_equalities
 from jaxmbs.io.models.mjcf.files import check_files
 from jaxmbs.io.models.mjcf.unsupported import IGNORABLE, check_contacts, check_ignore, check_model
 from jaxmbs.io.models.model import Model, ModelError
+from jaxmbs.io.models.options import ReadOptions
 
 # Kind of primitive joint for each value of MuJoCo's enumeration `mjtJoint`.
 KINDS = (FREE, BALL, SLIDE, HINGE)
 
 
-def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -> Model:
+def read_mjcf(path: Path, options: ReadOptions) -> Model:
     """Return the model of an MJCF file, with the masses, inertias and frames that MuJoCo compiles; see `load`.
 
     - A body becomes a `spatial.Body` with MuJoCo's frame; hinge, slide and ball become `Revolute`, `Prismatic` and
@@ -50,8 +50,9 @@ def read_mjcf(path: Path, *, ignore: Sequence[str] = (), loops: Sequence = ()) -
     except ImportError:
         raise ImportError("MJCF needs the package mujoco: pip install mujoco") from None
 
+    ignore = options.ignore
     check_ignore(ignore, IGNORABLE)
-    if loops:
+    if options.loops:
         raise ModelError("loops: only for URDF; MJCF has equality constraints for them")
     check_files(Path(path))
     messages: list[str] = []
