@@ -1,6 +1,8 @@
 """Rows of `mbs.simulate`: the four-bars by every method, Andrews' mechanism, forty windows beside MuJoCo."""
 
+import sys
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,9 @@ import peers
 import timing
 
 import jaxmbs as mbs
+
+sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
+from ptxas import programs_of
 
 # Method of `mbs.simulate` for each row of simulations.
 METHODS = {
@@ -58,7 +63,10 @@ PIN_VELOCITY = 0.01
 
 
 def friction_row(name, friction, problem):
-    """A four-bar with friction in all four pins from their reactions, or without, in a formulation."""
+    """A four-bar with friction in all four pins from their reactions, or without, in a formulation.
+
+    "operations" are those of a step, with two Newton steps for the friction in each evaluation of accelerations.
+    """
     times = np.array([0.0, problem.h * problem.steps])
     pins = {
         f"rub {pin}": mbs.JointFriction(pin, PIN_FRICTION, radius=PIN_RADIUS, velocity=PIN_VELOCITY) for pin in "OABC"
@@ -75,7 +83,11 @@ def friction_row(name, friction, problem):
     function, compile_seconds = timing.compile_function(jax.vmap(run), *args)
     (_, _, status), runs = timing.measure(function, *args, repeats=9)
     title = f"{name}, {'friction in four pins' if friction else 'no friction'}"
-    more = {"compile s": compile_seconds, "failed": int((status != 0).sum())}
+    one = jax.tree.map(lambda x: x[0], args)
+    work = max(program.work for program in programs_of(run, *one))
+    more = {
+        "operations": work / problem.steps, "compile s": compile_seconds, "failed": int((status != 0).sum())
+    }  # fmt: skip
     return timing.row(title, runs, problem.count, kind="jaxmbs", **more)
 
 

@@ -74,7 +74,7 @@ def measure(name: str, mechanism: str, batches) -> None:
             break
     report(steps=steps, error=error if np.isfinite(error) else None, poses=poses.tolist())
     for batch in batches:
-        if batch == 1 or tool.batched:
+        if batch <= tool.largest_batch:
             run = run if batch == 1 else tool.prepare(steps, batch)
             seconds = timing.cpu_seconds(run, clock=clock)
             report(**{f"steps per s, batch {batch}": batch * steps / seconds, "peak MB": peak_megabytes()})

@@ -1,9 +1,10 @@
 """Tools of the benchmark of closed loops: classes that simulate a mechanism from its files, see `export`.
 
-A class has the attributes `tool`, `package`, `settings`, `step_counts`, `batched` and `platform`: "cpu", "gpu", or "jax"
-for the default device of JAX. `prepare(steps, batch)` returns a function that simulates a batch to the end and returns
-the poses (bodies, 7) of the first sample. `gradient(steps)`, if a tool has it, returns a function that computes
-derivatives by lengths. Only jaxmbs imports jaxmbs, so that the memory of a process is that of its tool.
+A class has the attributes `tool`, `package`, `settings`, `step_counts`, `largest_batch` (larger ones would not be quicker
+per sample) and `platform`: "cpu", "gpu", or "jax" for the default device of JAX. `prepare(steps, batch)` returns a
+function that simulates a batch to the end and returns the poses (bodies, 7) of the first sample. `gradient(steps)`, if a
+tool has it, returns a function that computes derivatives by lengths. Only jaxmbs imports jaxmbs, so that the memory of a
+process is that of its tool.
 """
 
 import importlib.metadata
@@ -28,6 +29,8 @@ MAX_PROXIMAL_ITERATIONS = 20
 REDUNDANT = ("wobble pump",)
 # Tolerance of Exudyn's Newton iteration.
 NEWTON_TOLERANCE = 1e-10
+# `largest_batch` of tools that compute samples together.
+ANY_BATCH = 2**31
 # Factors of the initial velocities of the first and the last sample of a batch.
 SPEED_FACTORS = (1.0, 1.1)
 
@@ -45,7 +48,7 @@ def doubled(first: int, count: int) -> tuple[int, ...]:
 class Jaxmbs:
     """jaxmbs with one of its formulations."""
 
-    tool, package, batched = "jaxmbs", "jaxmbs", True
+    tool, package, largest_batch = "jaxmbs", "jaxmbs", ANY_BATCH
     platform = "jax"
     formulation = ""
     step_counts = doubled(25, 5)
@@ -120,7 +123,7 @@ def stiff_model(name: str, steps: int, integrator: str):
 class MuJoCo:
     """MuJoCo: joint coordinates, loops closed by soft equalities."""
 
-    tool, package, batched = "MuJoCo", "mujoco", True
+    tool, package, largest_batch = "MuJoCo", "mujoco", 64
     platform = "cpu"
     integrator = ""
     step_counts = doubled(25, 11)
@@ -176,7 +179,7 @@ class MuJoCoImplicit(MuJoCo):
 class MJX:
     """MJX, MuJoCo in JAX."""
 
-    tool, package, batched = "MJX", "mujoco-mjx", True
+    tool, package, largest_batch = "MJX", "mujoco-mjx", ANY_BATCH
     platform = "jax"
     step_counts = doubled(25, 8)
 
@@ -218,7 +221,7 @@ class MJX:
 class Pinocchio:
     """Pinocchio: joint coordinates, loops closed by the constraints of `constraintDynamics`, without drift correction."""
 
-    tool, package, batched = "Pinocchio", "pin", False
+    tool, package, largest_batch = "Pinocchio", "pin", 1
     platform = "cpu"
     settings = "RK4 in Python around `constraintDynamics`, tolerance 1e-12, μ = 1e-8, no drift correction, float64"
     step_counts = doubled(25, 8)
@@ -325,7 +328,7 @@ def joint_frame(axis, along: int) -> np.ndarray:
 class Exudyn:
     """Exudyn: bodies with Euler parameters and constraints of all joints, by its generalized-α method."""
 
-    tool, package, batched = "Exudyn", "exudyn", False
+    tool, package, largest_batch = "Exudyn", "exudyn", 1
     platform = "cpu"
     settings = "generalized-α with ρ = 0.9 and index 3, modified Newton with tolerance 1e-10, Euler parameters, float64"
     step_counts = doubled(50, 9)

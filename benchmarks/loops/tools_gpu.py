@@ -7,6 +7,7 @@ import numpy as np
 
 from benchmarks.loops import export
 from benchmarks.loops.tools import (
+    ANY_BATCH,
     MUJOCO_TIME_CONSTANT_STEPS,
     doubled,
     factors,
@@ -19,7 +20,7 @@ from benchmarks.loops.tools import (
 class Warp:
     """MuJoCo Warp: the model of MuJoCo on a GPU, in float32."""
 
-    tool, package, batched = "MuJoCo Warp", "mujoco-warp", True
+    tool, package, largest_batch = "MuJoCo Warp", "mujoco-warp", ANY_BATCH
     platform = "gpu"
     settings = f"RK4, equalities with a time constant of {MUJOCO_TIME_CONSTANT_STEPS} steps, float32"
     step_counts = doubled(25, 8)
@@ -66,7 +67,7 @@ class Warp:
 class Kamino:
     """Newton with its solver Kamino: bodies with constraints of all joints, in float32."""
 
-    tool, package, batched = "Newton", "newton", True
+    tool, package, largest_batch = "Newton", "newton", ANY_BATCH
     platform = "gpu"
     settings = "Kamino with its default settings, float32"
     step_counts = doubled(50, 8)

@@ -183,6 +183,12 @@ class Values:
         name = f"{formulation}, friction in four pins"
         return self.ratio(("dynamics", name), ("dynamics", f"{formulation}, no friction"))
 
+    def friction_operations(self, formulation: str) -> str:
+        """Return the operations of a step with friction in four pins over those of a step without, in a formulation."""
+        rows = {row["name"]: row for row in self.bench["tables"]["dynamics"]}
+        with_friction = rows[f"{formulation}, friction in four pins"]["operations"]
+        return rounded(self.scale * with_friction / rows[f"{formulation}, no friction"]["operations"], 2)
+
     def accelerations(self) -> str:
         """Return the table of evaluations of accelerations of mechanisms, beside textbook JAX."""
         lines = ["| mechanism | operations | ns | compile s | textbook JAX ns |", "|---|--:|--:|--:|--:|"]

@@ -24,6 +24,7 @@ class Liveness:
         carried: loop ↦ numbers of its carried values.
         buffers: buffer of the arrays that are read.
         regions: all regions, each after the one around it.
+        results: the results.
     """
 
     def __init__(self, root: Region, results: Sequence[np.ndarray | Memory], marking: bool = False):
@@ -33,7 +34,7 @@ class Liveness:
         self.buffers: set[Buffer] = set()
         self._groups: set[Any] = set()
         self._pending: list[Node] = []
-        self._results = results
+        self.results = results
         for result in results:
             if isinstance(result, Memory):
                 self._need_memory(result.after, result.buffer)
@@ -65,7 +66,7 @@ class Liveness:
         """Number of uses of each node, by serial number."""
         found: Counter[int] = Counter()
         count = lambda nodes: found.update(x.serial for x in nodes)
-        for result in self._results:
+        for result in self.results:
             if not isinstance(result, Memory):
                 count(result.ravel())
         for region in self.regions:

@@ -50,9 +50,15 @@ def natural_lanes(program: Program) -> int:
     return 2 * one if facts.crossing <= tuning.MAX_CROSSING_VALUES else one
 
 
-def module_text(program: Program, lanes: int) -> tuple[str, set[tuple[str, int]]]:
-    """Return the LLVM module of a program as text, and the elementary functions that it calls."""
-    emitter = VectorEmitter(program, lanes)
+def module_text(program: Program, lanes: int, ordered: bool = True) -> tuple[str, set[tuple[str, int]]]:
+    """Return the LLVM module of a program as text, and the elementary functions that it calls.
+
+    Args:
+        program: the program.
+        lanes: number of lanes of a vector.
+        ordered: True to order operations for few values alive at once.
+    """
+    emitter = VectorEmitter(program, lanes, ordered)
     kernel = emitter.emit()
     declared = {line.split("(")[0] for line in kernel.splitlines() if line.startswith("declare")}
     lines = handler(len(program.facts.loaded), len(program.outputs), program.work, lanes).splitlines()
@@ -77,7 +83,8 @@ def _target_attributes() -> str:
 @without_garbage_collection()
 def object_code(program: Program, lanes: int, level: int) -> bytes:
     """Return a program compiled for this processor at LLVM's level of optimisation, as the bytes of an object file."""
-    text, called = module_text(program, lanes)
+    # Without optimisation all values lie in memory, whatever their order.
+    text, called = module_text(program, lanes, ordered=level > 0)
     module = elementary.link(text, called, program.dtype, _target_attributes())
     machine = _machine(level)
     module.triple = machine.triple

@@ -19,8 +19,8 @@ class VectorEmitter(AbstractEmitter):
 
     code = VectorCode
 
-    def __init__(self, program: Program, lanes: int):
-        super().__init__(program, lanes)
+    def __init__(self, program: Program, lanes: int, ordered: bool = True):
+        super().__init__(program, lanes, ordered=ordered)
         self.patience = Patience(self.plan)
 
     def before_loop(self, code: AbstractCode, loop: Loop) -> None:

@@ -74,7 +74,7 @@ class ThreadEmitter(AbstractEmitter):
     code = ThreadCode
 
     def __init__(self, program: Program):
-        super().__init__(program, 1, GLOBAL)
+        super().__init__(program, 1, GLOBAL, ordered=True)
         self.plan.apart = buffers_by_rows(program)
 
     def before_loop(self, code: AbstractCode, loop: Loop) -> None:

@@ -26,9 +26,9 @@ class AbstractEmitter(abc.ABC):
 
     code: type[AbstractCode]
 
-    def __init__(self, program: Program, lanes: int, pointer: str = "ptr"):
+    def __init__(self, program: Program, lanes: int, pointer: str = "ptr", ordered: bool = False):
         self.program, self.lanes = program, lanes
-        self.plan = Plan(program, lanes, pointer)
+        self.plan = Plan(program, lanes, pointer, ordered)
         self.module, self.frame, self.live = self.plan.module, self.plan.frame, self.plan.live
         # Loops with a condition around the current line, the outermost first: a lane that has left one takes no part
         # inside.
@@ -36,7 +36,7 @@ class AbstractEmitter(abc.ABC):
 
     def emit(self) -> str:
         """Return the module: `kernel` and the functions that it calls."""
-        self._region("root", self.live.nodes(self.program.root), self._store_results)
+        self._region("root", self.plan.nodes(self.program.root), self._store_results)
         self.module.functions.append(self.kernel())
         return self.module.text()
 
@@ -182,7 +182,7 @@ class AbstractEmitter(abc.ABC):
                 code.save(("carry", loop, k), loop.params[k].kind, new)
             code.line("ret void")
 
-        nodes = [node for node in live.nodes(loop.body) if node.op not in ("param", "index")]
+        nodes = [node for node in self.plan.nodes(loop.body) if node.op not in ("param", "index")]
         around = [loop] if loop.condition is not None else []
         self.around += around
         region = self._region(name, nodes, finish, ", i64 %index", loop.index)
@@ -212,5 +212,5 @@ class AbstractEmitter(abc.ABC):
             code.line(f"ret i1 {code.let(f'call i1 @{reduce}({kind} {mask})')}")
             return "i1"
 
-        nodes = [node for node in self.live.nodes(loop.condition_region) if node.op != "param"]
+        nodes = [node for node in self.plan.nodes(loop.condition_region) if node.op != "param"]
         return self._region(name, nodes, finish)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text
 from jaxmbs.programs.graph.liveness import LAST
-from jaxmbs.programs.graph.nodes import REAL, Buffer, Memory, Node
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Memory, Node, Region
+from jaxmbs.programs.graph.ordering import order_with_few_values
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
 
@@ -18,6 +19,7 @@ class Plan:
         module: the module as text.
         frame: memory of values that cross regions.
         live: needed part of the graph.
+        order: nodes of each region in an order with few values alive at once; empty if they keep their order.
         part: serial number ↦ function of its region, for large regions; the last one is `LAST`.
         crossing: serial numbers of nodes that functions other than their own use.
         written: buffer ↦ outputs that are this buffer.
@@ -30,11 +32,14 @@ class Plan:
         absorbed: serial numbers of these products.
     """
 
-    def __init__(self, program: Program, lanes: int, pointer: str = "ptr"):
+    def __init__(self, program: Program, lanes: int, pointer: str = "ptr", ordered: bool = False):
         self.program, self.lanes = program, lanes
         self.module = Text(lanes, program.dtype, pointer)
         self.frame = Frame(lanes)
         self.live = program.live
+        self.order = order_with_few_values(self.live) if ordered else {}
+        self.products = self._products()
+        self.absorbed = {product.serial for product in self.products.values()}
         self.part = self._parts()
         self.crossing = self._crossing()
         self.written: dict[Buffer, list[int]] = {}
@@ -42,10 +47,12 @@ class Plan:
         self.scratch: dict[Buffer, int] = {}
         self.scratch_bytes = 0
         self.apart: frozenset[int] = frozenset()
-        self.products = self._products()
-        self.absorbed = {product.serial for product in self.products.values()}
         self._names = 0
         self._plan_memory()
+
+    def nodes(self, region: Region) -> list[Node]:
+        """Return the needed nodes of a region in the order in which they are computed."""
+        return self.order.get(region) or self.live.nodes(region)
 
     def parts(self, nodes: list[Node]) -> list[list[Node]]:
         """Return the nodes of a region in lists, one for each function that computes them; the last ends the region."""
@@ -59,12 +66,15 @@ class Plan:
         """Return serial number ↦ number of the function, for the nodes of regions too large for one function."""
         found: dict[int, int] = {}
         for region in self.live.regions:
-            nodes = [x for x in self.live.nodes(region) if x.op not in ("const", "param", "index")]
+            nodes = [x for x in self.nodes(region) if x.op not in ("const", "param", "index")]
             count = -(-len(nodes) // tuning.MAX_FUNCTION_NODES)
             if count > 1:
                 size = -(-len(nodes) // count)
                 for k, node in enumerate(nodes):
                     found[node.serial] = k // size if k // size < count - 1 else LAST
+        for serial, product in self.products.items():
+            if serial in found:
+                found[product.serial] = found[serial]
         return found
 
     def _crossing(self) -> set[int]:
@@ -77,15 +87,14 @@ class Plan:
         return self.live.used_elsewhere(self.part) | earlier
 
     def _products(self) -> dict[int, Node]:
-        """Return sum or difference ↦ product of the same function that nothing else uses, the first of two."""
+        """Return sum or difference ↦ product of the same region that nothing else uses, the first of two."""
         found: dict[int, Node] = {}
         used = self.live.uses
         for region in self.live.regions:
             for node in self.live.nodes(region):
                 if node.op in ("add", "sub") and node.kind == REAL:
                     for x in node.args:
-                        together = x.region is region and self.part.get(x.serial) == self.part.get(node.serial)
-                        if x.op == "mul" and used[x.serial] == 1 and x.uniform == node.uniform and together:
+                        if x.op == "mul" and used[x.serial] == 1 and x.uniform == node.uniform and x.region is region:
                             found[node.serial] = x
                             break
         return found
