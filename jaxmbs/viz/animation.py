@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from jaxmbs.element import GROUND
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 from jaxmbs.viz.attachments import Marked
 from jaxmbs.viz.dimension import kit, scene_of
 from jaxmbs.viz.glb import write_glb
-from jaxmbs.viz.mesh_scene import configurations, mesh_scene
+from jaxmbs.viz.mesh_scene import configurations, curves_of, mesh_scene
 from jaxmbs.viz.pictures import converged_times, curve
-from jaxmbs.viz.style import DOTS_PER_INCH, GROUND_COLOUR, colour_of
+from jaxmbs.viz.style import DOTS_PER_INCH
 
 
 def animate(
@@ -93,15 +92,8 @@ def _glb(mech: Mechanism, trajectory: Trajectory, path: Path, traces: Marked, ti
     """Write a motion as binary glTF, and return the path."""
     times, q = configurations(mech, trajectory)
     scene = mesh_scene(mech, q, float(times[0]), marked=traces)
-    colours = {name: colour_of(k) for k, name in enumerate(mech.bodies)} | {GROUND: GROUND_COLOUR}
-    curves = []
-    for body, point in traces:
-        line = curve(trajectory, body, point)[converged_times(trajectory)]
-        # Curves of the plane lie above all plates.
-        heights = np.full((len(line), 3 - line.shape[1]), scene.top)
-        curves.append((f"path of {body}", np.column_stack([line, heights]), colours[body]))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_glb(scene, times, curves, path, title)
+    write_glb(scene, times, curves_of(scene, mech, q, traces), path, title)
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces
@@ -13,21 +14,23 @@ from jaxmbs.numerics.results import Status
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory
 from jaxmbs.viz.attachments import Marked, attachments
-from jaxmbs.viz.dimension import kit, scene_of
+from jaxmbs.viz.dimension import scene_of
 from jaxmbs.viz.part_sizes import PartSizes
 from jaxmbs.viz.planar.parts import Parts, Piece, parts_of
 from jaxmbs.viz.planar.shapes import plate
 from jaxmbs.viz.spatial.meshes import Mesh, extrusion, helix, tube
 from jaxmbs.viz.spatial.shapes import Solid, Span
 from jaxmbs.viz.spatial.symbols import COIL_TURNS, STEEL, bar_of_span
-from jaxmbs.viz.style import INK
+from jaxmbs.viz.style import GROUND_COLOUR, INK, colour_of
 
 # Largest number of configurations of a motion by which the shapes of parts are chosen.
 MAX_CONFIGURATIONS = 73
 # Number of points on each rounded corner of a plate.
 CORNER_POINTS = 16
-# Height of the drawing of a slot over its plate, divided by the thickness of plates.
-SLOT_HEIGHT = 0.02
+# Height of the dark areas that stand for holes and slots over their plate, divided by the thickness of plates.
+HOLE_HEIGHT = 0.02
+# Height by which pins stand out of their plates, so that they are seen, divided by the thickness of plates.
+PIN_HEIGHT = 0.08
 
 
 class MeshScene(NamedTuple):
@@ -53,14 +56,16 @@ class MeshScene(NamedTuple):
 
     @property
     def top(self) -> float:
-        """Largest height z of all solids in the first configuration."""
+        """Largest height z of all solids."""
         return float(self.corners()[1][2])
 
     def corners(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and the upper corner of all solids in the first configuration."""
-        first = {body: (self.places[body][:1], self.axes[body][:1]) for body in self.places}
-        everything = np.concatenate([solid.world(first)[0] for solid in self.solids])
-        return everything.min(0), everything.max(0)
+        """Return the lower and the upper corner of all solids in all configurations."""
+        taken = spread(len(self.places[GROUND]))
+        poses = {body: (self.places[body][taken], self.axes[body][taken]) for body in self.places}
+        boxes = [(places.min((0, 1)), places.max((0, 1))) for places in (solid.world(poses) for solid in self.solids)]
+        lower, upper = (np.array(corners) for corners in zip(*boxes, strict=True))
+        return lower.min(0), upper.max(0)
 
 
 def configurations(mech: Mechanism, motion: Trajectory | Coordinates) -> tuple[np.ndarray, np.ndarray]:
@@ -89,7 +94,7 @@ def mesh_scene(mech: Mechanism, q: np.ndarray, t: float = 0.0, *, marked: Marked
     scene = scene_of(mech, q[spread(len(q))], t, marked=marked, size=1.0, view=None)
     layout = mech.layout
     poses = {name: layout.pose(name, q.T) for name in layout.body_types}
-    if kit(layout).__name__.endswith("spatial"):
+    if layout.dimension == 3:
         places = {name: np.asarray(pose.r, float).T for name, pose in poses.items()}
         axes = {name: np.moveaxis(np.asarray(pose.a, float), -1, 0) for name, pose in poses.items()}
         solids = [shape for shape in scene.shapes if isinstance(shape, Solid)]
@@ -114,17 +119,15 @@ def _about_z(angles: np.ndarray) -> np.ndarray:
 
 
 def _solids_of(parts: Parts, scene) -> list[Solid]:
-    """Return the surfaces of plates, pins, blocks and spacers, and dark areas in place of slots."""
+    """Return the surfaces of plates, pins, blocks and spacers, and dark areas in place of holes."""
     t, found = parts.sizes.thickness, []
     for body, pieces in parts.plates.items():
         low, high = parts.heights(body)
         found += [Solid(body, _prism(piece, low, high), scene.colours[body]) for piece in pieces]
-        slots = [hole for hole in parts.holes[body] if len(hole.points) > 1]
-        found += [Solid(body, _prism(hole, high, high + SLOT_HEIGHT * t), INK) for hole in slots]
+        found += [Solid(body, _prism(hole, high, high + HOLE_HEIGHT * t), INK) for hole in parts.holes[body]]
     for fastener in parts.fasteners:
         low, high = parts.heights_of(fastener)
-        # Pins stand out of their plates a little, so that they are seen.
-        more = 0.0 if fastener.block else 0.08 * t
+        more = 0.0 if fastener.block else PIN_HEIGHT * t
         found.append(Solid(fastener.body, _prism(fastener.piece, low - more, high + more), STEEL))
         collar = Piece(fastener.piece.points, parts.sizes.washer / 2)
         found += [Solid(fastener.body, _prism(collar, *heights), STEEL) for heights in parts.spacers(fastener)]
@@ -154,6 +157,22 @@ def _springs(scene, parts: Parts) -> list[tuple[str, Span]]:
 def _flat(attachment: tuple[str, np.ndarray]) -> tuple[str, np.ndarray]:
     """Return a body with a point of it without its height."""
     return attachment[0], attachment[1][:2]
+
+
+def curves_of(scene: MeshScene, mech: Mechanism, q: np.ndarray, traces: Marked) -> list[tuple[str, np.ndarray, str]]:
+    """Return (name, points (F, 3), colour) of the paths of points in configurations q (F, n).
+
+    Paths of the plane lie above all plates.
+    """
+    bodies, found = list(mech.bodies), []
+    for body, point in traces:
+        line = np.asarray(
+            jnp.vectorize(lambda q, b=body, s=point: mech.point(q, b, s), signature="(n)->(d)")(jnp.asarray(q))
+        )
+        heights = np.full((len(line), 3 - line.shape[1]), scene.top)
+        colour = colour_of(bodies.index(body)) if body in bodies else GROUND_COLOUR
+        found.append((f"path of {body}", np.column_stack([line, heights]), colour))
+    return found
 
 
 def span_frames(scene: MeshScene, span: Span) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -35,7 +35,7 @@ class PartSizes:
         ValueError: a size that is not positive (clearance and gap may be 0), or holes as wide as the links.
 
     Examples:
-        >>> mbs.io.PartSizes(width=12.0, pin=5.0).thickness is None
+        >>> mbs.viz.PartSizes(width=12.0, pin=5.0).thickness is None
         True
     """
 

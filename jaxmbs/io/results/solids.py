@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,6 @@ from jaxmbs.io.files import replace_file
 from jaxmbs.io.results.case import MILLIMETRES
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory
-from jaxmbs.viz.attachments import Marked
-from jaxmbs.viz.dimension import kit, scene_of
-from jaxmbs.viz.mesh_scene import configurations, spread
-from jaxmbs.viz.part_sizes import PartSizes
 
 # Suffixes of files of solids.
 SUFFIXES = (".step", ".stp", ".stl")
@@ -29,8 +26,8 @@ def solids(
     path: str | os.PathLike[str] | None = None,
     *,
     unit: str = "mm",
-    sizes: PartSizes | None = None,
-    points: Marked = (),
+    sizes: Any = None,
+    points: Sequence[tuple[str, Sequence[float]]] = (),
     name: str = "linkage",
 ) -> Any:
     """Make the parts of a linkage as solids, and write them as STEP or STL.
@@ -48,7 +45,7 @@ def solids(
         path: a file `.step` or `.stp`, which keeps parts, names and colours, or `.stl`, which has only triangles. None
             by default.
         unit: unit of length of the mechanism: mm, cm, m, in or ft. Solids and files are in millimetres.
-        sizes: sizes of the parts; by default relative to the size of the mechanism.
+        sizes: sizes of the parts, a `viz.PartSizes`; by default relative to the size of the mechanism.
         points: (body, point), …: points of bodies that get a hole, such as that for a pen.
         name: name of the assembly.
 
@@ -74,11 +71,15 @@ def solids(
         import build123d as cad
     except ImportError as error:
         raise ImportError(f"solids are made by build123d: {INSTALL}") from error
+    # These need build123d and matplotlib.
     from jaxmbs.io.results import planar_solids, spatial_solids
+    from jaxmbs.viz import PartSizes
+    from jaxmbs.viz.dimension import scene_of
+    from jaxmbs.viz.mesh_scene import configurations, spread
 
     times, q = configurations(mech, motion)
     scene = scene_of(mech, q[spread(len(q))], times[0], marked=points, size=1.0, view=None)
-    module = planar_solids if kit(mech.layout).__name__.endswith("planar") else spatial_solids
+    module = planar_solids if mech.layout.dimension == 2 else spatial_solids
     chosen = PartSizes() if sizes is None else sizes
     parts, width = module.solids_of(scene, chosen, tuple(points), MILLIMETRES[unit])
     assembly = cad.Compound(label=name, children=parts)
