@@ -220,7 +220,7 @@ class Viewer:
     def _add_controls(self, design: Design, title: str) -> None:
         """Add buttons and sliders."""
         gui = self.server.gui
-        gui.configure_theme(show_logo=False, show_share_button=False, control_layout="collapsible")
+        gui.configure_theme(show_logo=False, show_share_button=False)
         gui.set_panel_label(title)
         moving = len(self._picture.times) > 1
         self._play = gui.add_button("Play", icon="player-play", visible=moving)

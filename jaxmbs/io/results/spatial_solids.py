@@ -171,15 +171,18 @@ def _(element: spatial.Revolute, work, name):
 
 @make_joint.register
 def _(element: spatial.Spherical, work, name):
-    """Make a socket on body i, open on the side away from its bar, and a ball on body j."""
+    """Make a ball on body j, and a socket on body i that is open on the side of the bar of the ball."""
     s = work.sizes
     (i, on_i), (j, on_j) = ((body, work.factor * point) for body, point in attachments(element, 3))
-    radius, opening = BALL * s.width / 2, -work.inwards(i, on_i)
+    turns = np.swapaxes(work.scene.poses[i][1], 1, 2) @ work.scene.poses[j][1]
+    mean = np.mean(turns @ work.inwards(j, on_j), axis=0)
+    opening = unit(mean) if np.linalg.norm(mean) > 0.1 else -work.inwards(i, on_i)
+    radius = BALL * s.width / 2
     work.arms[i].append(on_i)
     work.added[i].append(ball(on_i, s.width / 2))
     work.cut[i].append(ball(on_i, radius + s.clearance / 2))
-    depth = SOCKET_OPENING * radius
-    work.cut[i].append(cylinder(on_i + (depth + s.width) * opening, opening, 2 * s.width, 2 * s.width))
+    middle = on_i + (SOCKET_OPENING * radius + s.width / 2) * opening
+    work.cut[i].append(cylinder(middle, opening, s.width / 2, s.width))
     work.arms[j].append(on_j)
     work.added[j].append(ball(on_j, radius))
 
