@@ -16,8 +16,8 @@ from jaxmbs.system.trajectory import Trajectory
 from jaxmbs.viz.attachments import Marked, attachments
 from jaxmbs.viz.dimension import scene_of
 from jaxmbs.viz.part_sizes import PartSizes
-from jaxmbs.viz.planar.parts import Parts, Piece, parts_of
-from jaxmbs.viz.planar.shapes import plate
+from jaxmbs.viz.planar.parts import Parts, Piece, parts_of, with_rods
+from jaxmbs.viz.planar.shapes import Poses, plate
 from jaxmbs.viz.spatial.meshes import Mesh, extrusion, helix, tube
 from jaxmbs.viz.spatial.shapes import Solid, Span
 from jaxmbs.viz.spatial.symbols import COIL_TURNS, STEEL, bar_of_span
@@ -101,12 +101,12 @@ def mesh_scene(mech: Mechanism, q: np.ndarray, t: float = 0.0, *, marked: Marked
         spans = [(name, shape) for name, own in scene.symbols.items() for shape in own if isinstance(shape, Span)]
         up, camera = scene.view.up, scene.view.direction
     else:
-        places = {
-            name: np.column_stack([np.asarray(pose.r, float).T, np.zeros(len(q))]) for name, pose in poses.items()
-        }
-        axes = {name: _about_z(np.asarray(pose.phi, float)) for name, pose in poses.items()}
         parts = parts_of(scene, PartSizes(), tuple(marked))
-        solids, spans = _solids_of(parts, scene), _springs(scene, parts)
+        flat: Poses = {name: (np.asarray(pose.r, float).T, np.asarray(pose.phi, float)) for name, pose in poses.items()}
+        flat = with_rods({**flat, GROUND: (np.zeros((len(q), 2)), np.zeros(len(q)))}, parts.rods)
+        places = {name: np.column_stack([origin, np.zeros(len(q))]) for name, (origin, _) in flat.items()}
+        axes = {name: _about_z(angle) for name, (_, angle) in flat.items()}
+        solids, spans = _solids_of(parts), _springs(scene, parts)
         up, camera = np.array([0.0, 1.0, 0.0]), np.array([0.15, 0.35, 1.0])
     places[GROUND], axes[GROUND] = np.zeros((len(q), 3)), np.broadcast_to(np.eye(3), (len(q), 3, 3))
     return MeshScene(solids, spans, places, axes, up, camera, float(scene.extent))
@@ -118,12 +118,12 @@ def _about_z(angles: np.ndarray) -> np.ndarray:
     return np.stack([np.stack([c, -s, zero], 1), np.stack([s, c, zero], 1), np.stack([zero, zero, one], 1)], 1)
 
 
-def _solids_of(parts: Parts, scene) -> list[Solid]:
+def _solids_of(parts: Parts) -> list[Solid]:
     """Return the surfaces of plates, pins, blocks and spacers, and dark areas in place of holes."""
     t, found = parts.sizes.thickness, []
     for body, pieces in parts.plates.items():
         low, high = parts.heights(body)
-        found += [Solid(body, _prism(piece, low, high), scene.colours[body]) for piece in pieces]
+        found += [Solid(body, _prism(piece, low, high), parts.colours[body]) for piece in pieces]
         found += [Solid(body, _prism(hole, high, high + HOLE_HEIGHT * t), INK) for hole in parts.holes[body]]
     for fastener in parts.fasteners:
         low, high = parts.heights_of(fastener)

@@ -213,12 +213,64 @@ def test_parts_of_a_spatial_linkage_fit_together():
     np.testing.assert_allclose(tuple(balls[0].geom_adaptor().Sphere().Location().Coord()), (0, MM, 0), atol=1e-6)
 
 
+def test_a_distance_in_space_is_a_rod_with_two_balls():
+    mech = mbs.Mechanism(
+        {"bob": spatial.Body()}, {"stay": spatial.Distance("ground", "bob", (0, 0, 0), (0, 0, 1), 2.0)}
+    )
+    parts = by_name(mbs.io.solids(mech, {"bob": spatial.coordinates((0, 0, -3), (0, 0, 0))}, unit="cm", sizes=SIZES))
+    assert set(parts) == {"ground", "bob", "stay rod"}
+    radius, bar = 0.105, 0.05
+    # A bar between two balls, each of which it enters to the depth of a cap.
+    depth = np.sqrt(radius**2 - bar**2)
+    cap = np.pi / 3 * (radius - depth) ** 2 * (2 * radius + depth)
+    volume = 2 * (4 / 3 * np.pi * radius**3 - cap) + np.pi * bar**2 * (2 - 2 * depth)
+    np.testing.assert_allclose(parts["stay rod"].volume, MM**3 * volume, rtol=1e-9)
+    for (a, first), (b, second) in itertools.combinations(parts.items(), 2):
+        assert common_volume(first, second) < 1e-6, (a, b)
+
+
+def test_bars_that_joints_cut_are_named():
+    """The bar of the upper body comes from the side of the rod, to which its socket is open."""
+    mech = mbs.Mechanism(
+        {"bob": spatial.Body()}, {"stay": spatial.Distance("ground", "bob", (0, 0, 0), (0, 0, -1), 2.0)}
+    )
+    with pytest.warns(UserWarning, match="'bob' falls into pieces"):
+        mbs.io.solids(mech, {"bob": spatial.coordinates((0, 0, 1), (np.pi, 0, 0))}, unit="cm", sizes=SIZES)
+
+
+def test_distances_are_rods():
+    """A parallelogram of rods without mass: two of them on one pin with the crank."""
+    mech = mbs.Mechanism(
+        {"crank": planar.Body(), "lever": planar.Body()},
+        {
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "C": planar.Revolute("ground", "lever", (2, 0), (0, 0)),
+            "rod": planar.Distance("crank", "lever", (1, 0), (1, 0), 2.0),
+            "brace": planar.Distance("crank", "lever", (1, 0), (2, 0), 5**0.5),
+        },
+    )
+    up = {"crank": (0, 0, np.pi / 2), "lever": (2, 0, np.pi / 2)}
+    parts = by_name(mbs.io.solids(mech, up, unit="cm", sizes=SIZES))
+    pins = {"O pin", "C pin", "rod 1 pin", "rod 2 pin", "brace 2 pin"}
+    assert {name for name in parts if name.endswith("pin")} == pins
+    hole = np.pi * 0.08**2
+    for name, length in (("rod", 2.0), ("brace", 5**0.5)):
+        np.testing.assert_allclose(
+            parts[name].volume, MM**3 * 0.1 * (area_of_plate((0, 0), (length, 0)) - 2 * hole), rtol=1e-9
+        )
+    places = {tuple(place) for place in holes(parts["rod"])}
+    assert places == {(0.0, 10.0), (20.0, 10.0)}
+    for (a, first), (b, second) in itertools.combinations(parts.items(), 2):
+        if boxes_meet(first, second):
+            assert common_volume(first, second) < 1e-6, (a, b)
+
+
 def test_what_has_no_parts_is_named(linkage):
     mech, run = linkage
     more = mbs.Mechanism(
-        mech.bodies, {**mech.constraints, "string": planar.Distance("crank", "rocker", (0, 0), (0, 0), 3.5)}
+        mech.bodies, {**mech.constraints, "way": planar.RelativeX("crank", "rocker", (0, 0), (0, 0), 3.5)}
     )
-    with pytest.warns(UserWarning, match=r"there are no parts for 'string' \(Distance\)"):
+    with pytest.warns(UserWarning, match=r"there are no parts for 'way' \(RelativeX\)"):
         mbs.io.solids(more, run.q[0])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import build123d as cad
 import numpy as np
 
+from jaxmbs.element import GROUND
 from jaxmbs.viz.part_sizes import PartSizes
 from jaxmbs.viz.planar.parts import Parts, Piece, parts_of
 from jaxmbs.viz.planar.scene import Scene
@@ -19,7 +20,9 @@ STEEL = "#c3c9d2"
 def solids_of(scene: Scene, sizes: PartSizes, marked: tuple[tuple[str, Any], ...], factor: float) -> tuple[list, float]:
     """Return the parts in the first configuration, with `factor` millimetres for a unit of length, and their width."""
     parts = parts_of(scene, sizes, marked)
-    found = [_plate(parts, body, factor, scene) for body in ("ground", *scene.mech.bodies) if body in parts.plates]
+    found = [
+        _plate(parts, body, factor, scene) for body in (GROUND, *scene.mech.bodies, *parts.rods) if body in parts.plates
+    ]
     spacer = Piece(np.zeros((1, 2)), parts.sizes.washer / 2)
     hole = Piece(np.zeros((1, 2)), parts.sizes.hole / 2)
     for fastener in parts.fasteners:
@@ -41,7 +44,7 @@ def _plate(parts: Parts, body: str, factor: float, scene: Scene):
         solid = solid + other
     for hole in parts.holes[body]:
         solid = solid - prism(hole, parts.heights(body), factor)
-    return _placed(solid, body, scene.colours[body], body, factor, scene)
+    return _placed(solid, body, parts.colours[body], body, factor, scene)
 
 
 def prism(piece: Piece, heights: tuple[float, float], factor: float):

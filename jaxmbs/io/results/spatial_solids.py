@@ -119,6 +119,8 @@ def solids_of(scene: Scene, sizes: PartSizes, marked: tuple[tuple[str, Any], ...
     for name in (GROUND, *scene.mech.bodies):
         solid = work.body(name)
         if solid is not None:
+            if len(solid.solids()) > 1:
+                warnings.warn(f"{name!r} falls into pieces: its bars run through the gaps of its joints", stacklevel=3)
             found.append(_placed(solid, name, scene.colours[name], name, work))
     found += [_placed(solid, name, STEEL, body, work) for name, body, solid in work.loose]
     return found, work.sizes.width
@@ -177,14 +179,35 @@ def _(element: spatial.Spherical, work, name):
     turns = np.swapaxes(work.scene.poses[i][1], 1, 2) @ work.scene.poses[j][1]
     mean = np.mean(turns @ work.inwards(j, on_j), axis=0)
     opening = unit(mean) if np.linalg.norm(mean) > 0.1 else -work.inwards(i, on_i)
-    radius = BALL * s.width / 2
-    work.arms[i].append(on_i)
-    work.added[i].append(ball(on_i, s.width / 2))
-    work.cut[i].append(ball(on_i, radius + s.clearance / 2))
-    middle = on_i + (SOCKET_OPENING * radius + s.width / 2) * opening
-    work.cut[i].append(cylinder(middle, opening, s.width / 2, s.width))
+    _add_socket(work, i, on_i, opening)
     work.arms[j].append(on_j)
-    work.added[j].append(ball(on_j, radius))
+    work.added[j].append(ball(on_j, BALL * s.width / 2))
+
+
+def _add_socket(work: Workpieces, body: str, point: np.ndarray, opening: np.ndarray) -> None:
+    """Add a socket for a ball to a body, open in a direction."""
+    s = work.sizes
+    radius = BALL * s.width / 2
+    work.arms[body].append(point)
+    work.added[body].append(ball(point, s.width / 2))
+    work.cut[body].append(ball(point, radius + s.clearance / 2))
+    middle = point + (SOCKET_OPENING * radius + s.width / 2) * opening
+    work.cut[body].append(cylinder(middle, opening, s.width / 2, s.width))
+
+
+@make_joint.register
+def _(element: spatial.Distance, work, name):
+    """Make a rod with a ball at each end, and a socket on each body."""
+    s, ends = work.sizes, []
+    for body, own in attachments(element, 3):
+        ends.append((body, work.factor * own, work.factor * work.scene.world(body, own)))
+    along = ends[1][2] - ends[0][2]
+    for (body, point, _), line in zip(ends, (along, -along), strict=True):
+        mean = np.mean(np.einsum("fba,fb->fa", work.scene.poses[body][1], line), axis=0)
+        _add_socket(work, body, point, unit(mean))
+    start, end = (places[0] for *_, places in ends)
+    balls = [ball(place, BALL * s.width / 2) for place in (start, end)]
+    work.loose.append((f"{name} rod", GROUND, rod(start, end, s.thickness / 2).fuse(*balls)))
 
 
 @make_joint.register

@@ -14,10 +14,15 @@ from jaxmbs.viz.attachments import attachments
 from jaxmbs.viz.part_sizes import PartSizes, Sizes
 from jaxmbs.viz.planar.layers import Overlaps, best_layers
 from jaxmbs.viz.planar.scene import Scene
-from jaxmbs.viz.planar.shapes import place, plate
+from jaxmbs.viz.planar.shapes import Poses, place, plate
+from jaxmbs.viz.style import colour_of
 
 # Pins of a body count as one if their distance, divided by the size of the mechanism, is smaller.
 SAME_PIN = 1e-9
+
+
+# Ends (body, point) of a rod.
+Ends = tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]
 
 
 class Piece(NamedTuple):
@@ -58,11 +63,13 @@ class Parts(NamedTuple):
     """A planar linkage as parts.
 
     Attributes:
-        plates: pieces that make up the plate of each body, in the frame of the body; the first one has its points.
-        holes: holes and slots of each body, in the frame of the body.
+        plates: pieces that make up the plate of each body and rod, in its frame; the first one has its points.
+        holes: holes and slots of each body and rod, in its frame.
         fasteners: pins and blocks.
-        layers: layer of each body; the ground has layer 0.
+        layers: layer of each body and rod; the ground has layer 0.
         sizes: sizes of the parts.
+        rods: for each `Distance` the ends (body, point) of the rod that it is made as, by name.
+        colours: colours of the bodies, of the rods and of the ground.
     """
 
     plates: dict[str, list[Piece]]
@@ -70,6 +77,8 @@ class Parts(NamedTuple):
     fasteners: list[Fastener]
     layers: dict[str, int]
     sizes: Sizes
+    rods: dict[str, Ends]
+    colours: dict[str, str]
 
     def heights(self, body: str) -> tuple[float, float]:
         """Return the heights z of the lower and the upper face of a plate."""
@@ -94,18 +103,27 @@ class Parts(NamedTuple):
         return [(low, high) for low, high in pairs if high - low > 1e-9 * self.sizes.thickness]
 
 
-class _Pin(NamedTuple):
+class Pin(NamedTuple):
     """A place about which bodies turn relative to each other: its point in the frame of each body."""
 
     name: str
     points: dict[str, np.ndarray]
 
 
+def with_rods(poses: Poses, rods: dict[str, Ends]) -> Poses:
+    """Return poses with those of rods, whose frames have their origin at the first end and x towards the second."""
+    found = dict(poses)
+    for name, ends in rods.items():
+        start, end = (place(poses, body, point[None])[:, 0] for body, point in ends)
+        found[name] = start, np.arctan2(*(end - start).T[::-1])
+    return found
+
+
 def parts_of(scene: Scene, sizes: PartSizes, marked: tuple[tuple[str, Any], ...] = ()) -> Parts:
     """Return the parts of the linkage of a scene, in layers in which nothing collides in any of its configurations.
 
     Args:
-        scene: the mechanism in some configurations.
+        scene: the mechanism in some configurations; its poses get those of rods.
         sizes: sizes of the parts.
         marked: points (body, point) that get a hole.
 
@@ -120,7 +138,16 @@ def parts_of(scene: Scene, sizes: PartSizes, marked: tuple[tuple[str, Any], ...]
     points[GROUND] = [
         point for element in scene.elements.values() for body, point in attachments(element) if body == GROUND
     ]
-    pins, slides, gears = _pins(scene), _slides(scene), _gears(scene)
+    rods = {
+        name: ((joint.i, np.asarray(joint.point_i, float)), (joint.j, np.asarray(joint.point_j, float)))
+        for name, joint in scene.mech.constraints.items()
+        if isinstance(joint, planar.Distance)
+    }
+    scene.poses = with_rods(scene.poses, rods)
+    colours = scene.colours | {name: colour_of(k) for k, name in enumerate(rods, len(scene.mech.bodies))}
+    pins, slides, gears = _pins(scene, rods), _slides(scene), _gears(scene)
+    for name in rods:
+        points[name] = [pin.points[name] for pin in pins if name in pin.points]
     chosen = sizes.of(scene.extent, _shortest(points, 1e-6 * scene.extent))
     holes: dict[str, list[Piece]] = {body: [] for body in points}
     fasteners = []
@@ -150,32 +177,38 @@ def parts_of(scene: Scene, sizes: PartSizes, marked: tuple[tuple[str, Any], ...]
             disc = Piece(np.reshape(np.asarray(centre, float), (1, 2)), float(radius) - chosen.clearance / 2)
             plates[body].append(disc)
         meshing.append((gear.i, gear.j))
-    _warn_of_others(scene, {*slides})
+    _warn_of_others(scene, {*slides, *rods})
     layers, collisions = best_layers(_overlaps(scene, plates, fasteners, chosen, meshing))
     if collisions:
         warnings.warn(
             f"no order of layers keeps all parts apart: {'; '.join(collisions)} collide in this motion", stacklevel=2
         )
-    return Parts(plates, holes, fasteners, layers, chosen)
+    return Parts(plates, holes, fasteners, layers, chosen, rods, colours)
 
 
-def _pins(scene: Scene) -> list[_Pin]:
+def _pins(scene: Scene, rods: dict[str, Ends]) -> list[Pin]:
     """Return the pins, with those of a common body in one place as one pin of all their bodies."""
-    found: list[_Pin] = []
-    for name, joint in scene.mech.constraints.items():
-        if not isinstance(joint, planar.Revolute):
-            continue
-        new = {joint.i: np.asarray(joint.point_i, float), joint.j: np.asarray(joint.point_j, float)}
-        same = None
-        for pin in found:
-            common = set(pin.points) & set(new)
-            if any(np.abs(pin.points[body] - new[body]).max() < SAME_PIN * scene.extent for body in common):
-                same = pin
-        if same is None:
-            found.append(_Pin(name, new))
-        else:
-            same.points.update({body: point for body, point in new.items() if body not in same.points})
+    joints = {name: joint for name, joint in scene.mech.constraints.items() if isinstance(joint, planar.Revolute)}
+    new = [
+        Pin(name, {joint.i: np.asarray(joint.point_i, float), joint.j: np.asarray(joint.point_j, float)})
+        for name, joint in joints.items()
+    ]
+    for name, ends in rods.items():
+        start, end = (scene.world(body, point)[0] for body, point in ends)
+        places = np.array([[0.0, 0.0], [np.linalg.norm(end - start), 0.0]])
+        new += [Pin(f"{name} {k}", {ends[k - 1][0]: ends[k - 1][1], name: places[k - 1]}) for k in (1, 2)]
+    found: list[Pin] = []
+    for pin in new:
+        same = [other for other in found if _coincide(pin, other, SAME_PIN * scene.extent)]
+        points = {body: point for other in (*same, pin) for body, point in other.points.items()}
+        found = [other for other in found if not any(other is x for x in same)]
+        found.append(Pin((same or [pin])[0].name, points))
     return found
+
+
+def _coincide(a: Pin, b: Pin, tolerance: float) -> bool:
+    """Return True for pins in the same place of a common body."""
+    return any(np.abs(a.points[body] - b.points[body]).max() < tolerance for body in set(a.points) & set(b.points))
 
 
 def _slides(scene: Scene) -> dict[str, Any]:
