@@ -114,13 +114,13 @@ def write_glb(
     tracks: list[tuple[int, str, np.ndarray]] = []
     nodes = []
     for body, primitives in surfaces.items():
-        mesh = document.add("meshes", name=body, primitives=primitives) if primitives else None
+        index = document.add("meshes", name=body, primitives=primitives) if primitives else None
         motion = {} if body == GROUND else _motion(scene.places[body], scene.axes[body])
-        nodes.append(_node(document, body, mesh, motion, tracks))
+        nodes.append(_node(document, body, index, motion, tracks))
     for name, span in scene.spans:
-        mesh = document.add("meshes", name=name, primitives=[document.surface(span.mesh, span.colour, span.opacity)])
+        index = document.add("meshes", name=name, primitives=[document.surface(span.mesh, span.colour, span.opacity)])
         places, axes, scales = span_frames(scene, span)
-        nodes.append(_node(document, name, mesh, _motion(places, axes) | {"scale": scales}, tracks))
+        nodes.append(_node(document, name, index, _motion(places, axes) | {"scale": scales}, tracks))
     for name, points, colour in curves:
         line = {"attributes": {"POSITION": document.array(points)}, "mode": LINE_STRIP}
         line["material"] = document.material(colour, 1.0)

@@ -93,7 +93,7 @@ def mesh_scene(mech: Mechanism, q: np.ndarray, t: float = 0.0, *, marked: Marked
     """Return a mechanism in configurations q (F, n), the first of them at time t; points `marked` are shown."""
     scene = scene_of(mech, q[spread(len(q))], t, marked=marked, size=1.0, view=None)
     layout = mech.layout
-    poses = {name: layout.pose(name, q.T) for name in layout.body_types}
+    poses = {name: layout.pose(name, jnp.asarray(q.T)) for name in layout.body_types}
     if layout.dimension == 3:
         places = {name: np.asarray(pose.r, float).T for name, pose in poses.items()}
         axes = {name: np.moveaxis(np.asarray(pose.a, float), -1, 0) for name, pose in poses.items()}

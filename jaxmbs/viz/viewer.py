@@ -143,9 +143,14 @@ class _Picture:
 class Viewer:
     """A view of a mechanism in the browser, which `show` opens.
 
+    Args:
+        server: the server of viser, to which you can add things.
+        picture: the mechanism with its motion.
+        design: ranges and values of the numbers of the design.
+        title: heading of the page.
+
     Attributes:
         url: address of the page.
-        server: the server of viser, to add things of your own.
 
     Examples:
         >>> viewer = mbs.show(mech, mbs.assemble(mech, guess))

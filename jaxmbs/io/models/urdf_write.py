@@ -247,7 +247,7 @@ def _add_loop(document: Document, name: str) -> None:
     kinds = [primitive.kind for primitive in primitives]
     if kinds not in ([], [BALL], [HINGE]):
         raise ModelError(f"constraint {name!r} ({type(constraint).__name__}): closes a loop, and URDF has no such pair")
-    points = {"": np.zeros(3)}
+    points: dict[str, Any] = {"": np.zeros(3)}
     if kinds == [HINGE] and constraint.dimension == 3:
         points["_axis"] = primitives[0].axis
     for suffix, shift in points.items():

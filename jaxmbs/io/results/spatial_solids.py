@@ -9,7 +9,7 @@ from typing import Any
 import build123d as cad
 import numpy as np
 
-from jaxmbs import forces, spatial
+from jaxmbs import spatial
 from jaxmbs.element import GROUND
 from jaxmbs.viz.attachments import attachments
 from jaxmbs.viz.part_sizes import PartSizes, Sizes
@@ -133,13 +133,6 @@ def make_joint(element: Any, work: Workpieces, name: str) -> None:
         work.add_knob(body, work.factor * point)
 
 
-@make_joint.register(forces.AbstractForce)
-def _(element, work, name):
-    """Let bodies extend to the points of a force that has any."""
-    for body, point in attachments(element, 3):
-        work.add_knob(body, work.factor * point)
-
-
 @make_joint.register(spatial.RevoluteDriver)
 @make_joint.register(spatial.TranslationalDriver)
 @make_joint.register(spatial.Free)
@@ -241,12 +234,7 @@ def _(element: spatial.Universal, work, name):
 def _(element, work, name):
     """Make a rail along the axis, as long as the travel, square if the sleeve on it does not turn."""
     s, (rail, follower) = work.sizes, carrier(element)
-    rod_like = isinstance(element, spatial.Prismatic)
-    section = (
-        (lambda *at: box(*at[:2], at[2], at[3]))
-        if rod_like
-        else (lambda p, axes, size, length: cylinder(p, axes[:, 2], size / 2, length))
-    )
+    section = square_bar if isinstance(element, spatial.Prismatic) else round_bar
     start, stop = (work.factor * x for x in travel(element, work.scene, 0.0))
     start, stop = start - SLEEVE * s.width, stop + SLEEVE * s.width
     body, point, axes = rail[0], work.factor * rail[1], rail[2]
@@ -254,8 +242,10 @@ def _(element, work, name):
     work.add_knob(body, min(ends, key=lambda end: np.linalg.norm(end - np.mean(work.held[body], axis=0))))
     work.added[body].append(section(np.mean(ends, axis=0), axes, s.pin, stop - start))
     body, point, axes = follower[0], work.factor * follower[1], follower[2]
+    # The wall of a sleeve is as thick at the edges of a square rail.
+    outer = s.width * (2**0.5 if section is square_bar else 1.0)
     work.arms[body].append(point)
-    work.added[body].append(cylinder(point, axes[:, 2], s.width / 2 * (2**0.5 if rod_like else 1.0), SLEEVE * s.width))
+    work.added[body].append(cylinder(point, axes[:, 2], outer / 2, SLEEVE * s.width))
     work.cut[body].append(section(point, axes, s.hole, 2 * SLEEVE * s.width))
 
 
@@ -266,11 +256,16 @@ def cylinder(middle, axis, radius: float, length: float):
     return cad.Solid.make_cylinder(radius, length, plane)
 
 
-def box(middle, axes, side: float, length: float):
+def round_bar(middle, axes, width: float, length: float):
+    """Return a round bar about its middle along the last of the axes."""
+    return cylinder(middle, axes[:, 2], width / 2, length)
+
+
+def square_bar(middle, axes, width: float, length: float):
     """Return a square bar about its middle along the last of the axes."""
-    corner = middle - axes @ np.array([side, side, length]) / 2
+    corner = middle - axes @ np.array([width, width, length]) / 2
     plane = cad.Plane(origin=tuple(corner), x_dir=tuple(axes[:, 0]), z_dir=tuple(axes[:, 2]))
-    return cad.Solid.make_box(side, side, length, plane)
+    return cad.Solid.make_box(width, width, length, plane)
 
 
 def rod(start, end, radius: float):

@@ -91,6 +91,6 @@ def _collisions(overlaps: Overlaps, layers: dict[str, int], *, pins: bool = True
         for body in overlaps.hits[k]:
             if low <= layers.get(body, -1) <= high:
                 yield f"the pin {name!r} and {body!r}"
-        for other in overlaps.clashes[k] & set(spans):
-            if spans[other][0] <= high and low <= spans[other][1]:
-                yield f"the pins {overlaps.fasteners[other].name!r} and {name!r}"
+        for clash in overlaps.clashes[k] & set(spans):
+            if spans[clash][0] <= high and low <= spans[clash][1]:
+                yield f"the pins {overlaps.fasteners[clash].name!r} and {name!r}"

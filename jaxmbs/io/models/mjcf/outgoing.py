@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,8 +21,8 @@ from jaxmbs.system.equations import constraints
 MAX_CLOSED_RESIDUAL = 1e-12
 
 
-def assembled_guess(model: Model, file_format: str) -> Float[np.ndarray, " n"]:
-    """Return the guess of a model, assembled if its residuals are not small; messages name the format of the file."""
+def assembled_guess(model: Model, file_format: str) -> Any:
+    """Return the guess (n,) of a model, assembled if its residuals are not small; messages name the format."""
     residuals = np.asarray(constraints(model, model.coordinates(), 0.0)) if model.constraints else np.zeros(0)
     if np.abs(residuals).max(initial=0.0) < MAX_CLOSED_RESIDUAL:
         return model.guess
@@ -30,7 +31,7 @@ def assembled_guess(model: Model, file_format: str) -> Float[np.ndarray, " n"]:
         raise ModelError(
             f"guess: cannot be assembled (residual {float(found.residual):.1e}), which {file_format} needs"
         )
-    return np.asarray(found.q)
+    return found.q
 
 
 def in_space(s) -> Float[np.ndarray, "3"]:
