@@ -56,6 +56,13 @@ class PartSizes:
     def of(self, extent: float, shortest: float) -> Sizes:
         """Return all sizes, by the size of a mechanism and by the shortest distance of two joints of a link.
 
+        Args:
+            extent: largest distance in the mechanism.
+            shortest: shortest distance of two joints of a link.
+
+        Returns:
+            the sizes, with defaults for those that are not given.
+
         Raises:
             ValueError: holes as wide as the links.
         """
