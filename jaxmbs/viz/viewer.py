@@ -242,8 +242,8 @@ class Viewer:
 
     @property
     def _end(self) -> float:
-        """Duration of the motion, at least a little."""
-        return max(float(self._picture.times[-1] - self._picture.times[0]), 1e-9)
+        """Duration of the motion, at least a little, to the digits that a slider has room for."""
+        return float(f"{max(self._picture.times[-1] - self._picture.times[0], 1e-9):.4g}")
 
     def _switch(self) -> None:
         """Start or stop the motion."""

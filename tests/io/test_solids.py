@@ -155,6 +155,30 @@ def test_a_block_slides_in_a_slot():
     np.testing.assert_allclose(parts["ground"].volume, MM**3 * 0.1 * plate, rtol=1e-9)
 
 
+def test_gears_are_discs_in_one_layer():
+    """Their pitch circles touch: half a clearance is left on each side. A pin slides in the slot of a lever."""
+    mech = mbs.Mechanism(
+        {name: planar.Body() for name in ("pinion", "wheel", "lever")},
+        {
+            "O": planar.Revolute("ground", "pinion", (0, 0), (0, 0)),
+            "C": planar.Revolute("ground", "wheel", (3, 0), (0, 0)),
+            "D": planar.Revolute("ground", "lever", (3, -3), (0, 0)),
+            "mesh": planar.Gear("pinion", "wheel", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0),
+            "slot": planar.RevoluteTranslational("lever", "wheel", (0, 0), (1, 0), (0, 1)),
+        },
+    )
+    parts = by_name(mbs.io.solids(mech, {"wheel": (3, 0, np.pi / 2), "lever": (3, -3, 0)}, unit="cm", sizes=SIZES))
+    hole = np.pi * 0.08**2
+    for name, radius, count in (("pinion", 1.0, 1), ("wheel", 2.0, 2)):
+        area = np.pi * (radius - 0.005) ** 2 - count * hole
+        np.testing.assert_allclose(parts[name].volume, MM**3 * 0.1 * area, rtol=1e-9)
+    heights = [parts[name].bounding_box().min.Z for name in ("pinion", "wheel")]
+    np.testing.assert_allclose(*heights)
+    for (a, first), (b, second) in itertools.combinations(parts.items(), 2):
+        if boxes_meet(first, second):
+            assert common_volume(first, second) < 1e-6, (a, b)
+
+
 def triangles(path):
     """Triangles (k, 3, 3) of a binary STL file."""
     data = path.read_bytes()
