@@ -122,6 +122,7 @@ _NAMES_OF_LATE = {
     "identification": ("Identified", "Record", "identify"),
     "io": ("Model", "ModelError", "load", "load_trajectory", "save"),
     "sweeps": ("sweep",),
+    "viz": ("show",),
 }
 
 

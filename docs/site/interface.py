@@ -45,7 +45,8 @@ EXPERIMENTAL = (
     "mbs.sweep", "mbs.sweeps.*", "mbs.env.*", "mbs.BristleFriction", "mbs.ClearanceRevolute", "mbs.Bushing",
     "mbs.forces.*", "mbs.synthesis.curve", "mbs.synthesis.Curve*", "mbs.synthesis.Front*", "mbs.synthesis.Dyad*",
     "mbs.synthesis.topologies", "mbs.synthesis.Linkage*", "mbs.io.read_curve", "mbs.viz.attachments", "mbs.viz.symbol",
-    "mbs.viz.MAX_POINTS", "mbs.planar.Pose*", "mbs.spatial.Pose*", "mbs.spatial.euler_vector", "mbs.motion.*_*",
+    "mbs.viz.MAX_POINTS", "mbs.show", "mbs.viz.show", "mbs.viz.Viewer*", "mbs.viz.PartSizes*", "mbs.io.solids",
+    "mbs.planar.Pose*", "mbs.spatial.Pose*", "mbs.spatial.euler_vector", "mbs.motion.*_*",
     "mbs.motion.AbstractMotion", "jaxmbs identify*", "jaxmbs sweep*",
 )  # fmt: skip
 # Old public names that still work, with the new ones; see docs/support.md.

@@ -14,7 +14,7 @@ from jaxmbs.dynamics.quantities import is_driven
 from jaxmbs.system.layout import unknown
 
 # Suffixes of the films that `jaxmbs animate` writes.
-SUFFIXES = (".gif", ".html", ".mp4")
+SUFFIXES = (".gif", ".html", ".mp4", ".glb")
 
 
 def arguments(parser) -> None:

@@ -12,7 +12,7 @@ from jaxmbs.cli.report import Report
 def arguments(parser) -> None:
     """Add the arguments of `jaxmbs convert` to its parser."""
     add_model(parser)
-    parser.add_argument("output", type=Path, metavar="FILE", help="the file to write: .json, .xml or .mjcf")
+    parser.add_argument("output", type=Path, metavar="FILE", help="the file to write: .json, .xml or .mjcf, .urdf")
 
 
 def run(args) -> Report:

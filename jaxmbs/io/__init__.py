@@ -8,4 +8,5 @@ from jaxmbs.io.models import schema as schema
 from jaxmbs.io.outlines import read_curve as read_curve
 from jaxmbs.io.results import export as export
 from jaxmbs.io.results import read_solution as read_solution
+from jaxmbs.io.results import solids as solids
 from jaxmbs.io.trajectories import load_trajectory as load_trajectory

@@ -15,6 +15,8 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 from jaxmbs.viz.attachments import Marked
 from jaxmbs.viz.dimension import kit, scene_of
+from jaxmbs.viz.glb import write_glb
+from jaxmbs.viz.mesh_scene import configurations, curves_of, mesh_scene
 from jaxmbs.viz.pictures import converged_times, curve
 from jaxmbs.viz.style import DOTS_PER_INCH
 
@@ -33,15 +35,16 @@ def animate(
 ) -> Any:
     """Write the motion of a mechanism as a moving picture, with one frame per time.
 
-    The suffix of the path chooses the format: `.gif`; `.mp4`, which needs ffmpeg; `.html`, a page
-    with a slider and a play button that needs only a browser.
+    The suffix of the path chooses the format: `.gif`; `.mp4`, which needs ffmpeg; `.html`, a page with a slider and a
+    play button that needs only a browser; `.glb`, binary glTF with a node for each body, for programs that show scenes in
+    space, where planar linkages are plates in layers.
 
     Args:
         mech: the mechanism.
         trajectory: one motion; times at which it failed are left out.
         path: the file; none by default.
         traces: ("coupler", (x, y)), …, in space (x, y, z): points whose curves are drawn.
-        fps: frames per second.
+        fps: frames per second; a `.glb` has the times of the motion, in seconds.
         width: width of the picture in inches, at 80 dots per inch.
         size: size of the symbols, 1 by default.
         title: a heading.
@@ -65,6 +68,8 @@ def animate(
     if not good.any():
         raise ValueError("trajectory: the motion failed at all times, so there is nothing to show")
     times = np.asarray(trajectory.t)[good]
+    if path is not None and Path(path).suffix.lower() == ".glb":
+        return _glb(mech, trajectory, Path(path), traces, title)
     scene = scene_of(mech, np.asarray(trajectory.q)[good], times[0], marked=traces, size=size, view=view)
     curves = [(body, curve(trajectory, body, point)[good]) for body, point in traces]
     player = kit(mech.layout).Player(scene, times, curves, fps=fps, width=width * DOTS_PER_INCH, title=title)
@@ -74,12 +79,21 @@ def animate(
     films = {".gif": _gif, ".mp4": _mp4}
     suffix = path.suffix.lower()
     if suffix not in (".html", *films):
-        raise ValueError(f"cannot write {path.name!r}: the name must end in .gif, .mp4 or .html")
+        raise ValueError(f"cannot write {path.name!r}: the name must end in .gif, .mp4, .html or .glb")
     path.parent.mkdir(parents=True, exist_ok=True)
     if suffix == ".html":
         player.write(path)
     else:
         films[suffix](kit(mech.layout).Film(scene, curves, width, title), path, fps)
+    return path
+
+
+def _glb(mech: Mechanism, trajectory: Trajectory, path: Path, traces: Marked, title: str | None) -> Path:
+    """Write a motion as binary glTF, and return the path."""
+    times, q = configurations(mech, trajectory)
+    scene = mesh_scene(mech, q, float(times[0]), marked=traces)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_glb(scene, times, curves_of(scene, mech, q, traces), path, title)
     return path
 
 

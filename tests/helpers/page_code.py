@@ -159,6 +159,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
         "assert jnp.allclose(found, jnp.array([-4.0, 0, 0]), atol=1e-5)",
     ),
     "extending/verification_case.md": ("", ""),
+    "cad.md": ("", "assert not motion.status.any() and len(assembly.children) == 12"),
     "caching.md": ("", "mbs.disable_cache()"),
     "dynamics.md": (
         FOUR_BAR + "bodies, constraints, drivers, driven = mech.bodies, mech.constraints, {}, mech",

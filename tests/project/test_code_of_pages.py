@@ -17,6 +17,8 @@ from page_code import BEFORE_AND_AFTER, ELSEWHERE, ONLY_COMPILED, SEARCHES, SMAL
 ROOT = Path(__file__).parents[2]
 PAGES = {path.relative_to(ROOT / "docs").as_posix(): path for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES |= {name: ROOT / name for name in ("README.md", "CONTRIBUTING.md")}
+# Packages that the code of a page needs.
+NEEDS = {"cad.md": ("build123d", "viser"), "files.md": ("mujoco",)}
 SLOW = {"identification.md"} | {page for page in PAGES if page.startswith("synthesis/")}
 
 
@@ -44,8 +46,8 @@ def _quick_searches(monkeypatch):
 @pytest.mark.filterwarnings("ignore:no (linkage|design|start):UserWarning")
 @pytest.mark.filterwarnings("ignore:the identification has not converged:UserWarning")
 def test_code_runs(page, tmp_path, monkeypatch):
-    if page == "files.md":
-        pytest.importorskip("mujoco")
+    for package in NEEDS.get(page, ()):
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     _quick_searches(monkeypatch)
     scope = {"__name__": "page", "MODELS": ROOT / "examples" / "models"}

@@ -360,7 +360,7 @@ def test_mp4_holds_all_frames(tmp_path):
 
 def test_errors_say_what_is_wrong(tmp_path):
     mech, motion = slider_crank(), slider_crank_motion()
-    with pytest.raises(ValueError, match=r"\.gif, \.mp4 or \.html"):
+    with pytest.raises(ValueError, match=r"\.gif, \.mp4, \.html or \.glb"):
         mbs.viz.animate(mech, motion, tmp_path / "motion.avi")
     with pytest.raises(ValueError, match="nothing to show"):
         mbs.viz.animate(mech, slider_crank_motion(failed=range(12)), tmp_path / "motion.gif")

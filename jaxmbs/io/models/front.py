@@ -83,10 +83,11 @@ def save(
     velocities: Velocities | None = None,
     name: str | None = None,
 ) -> Path:
-    """Write a mechanism to a file: `.json`, `.xml` or `.mjcf`.
+    """Write a mechanism to a file: `.json`, `.xml` or `.mjcf`, `.urdf`.
 
     From JSON `load` gives the same mechanism, number for number. Functions of the user are written as lists of scalar
-    operations. If a part cannot be written, no file is written.
+    operations. URDF describes trees; the joints that close loops are written to a file `.yaml` beside it. If a part
+    cannot be written, no file is written.
 
     Args:
         mech: the mechanism, with concrete numbers.
@@ -108,11 +109,14 @@ def save(
     path = Path(path)
     writer = _format(path)[1]
     if writer is None:
-        raise ModelError(f"{path.name}: this format can only be read; write .json, .xml or .mjcf")
+        raise ModelError(f"{path.name}: this format can only be read; write .json, .xml, .mjcf or .urdf")
     try:
-        text = writer(model_of(mech, guess, velocities, name))
+        written = writer(model_of(mech, guess, velocities, name))
     except ValueError as error:
         raise ModelError(f"{path.name}: {one_line(error)}") from None
+    text, beside = (written, {}) if isinstance(written, str) else written
+    for suffix, more in beside.items():
+        write_text(path.with_suffix(suffix), more)
     return write_text(path, text)
 
 
@@ -134,6 +138,7 @@ def _format(path: Path) -> tuple[Callable, Callable | None]:
             return read_mjcf, write_mjcf
         case ".urdf":
             from jaxmbs.io.models.urdf import read_urdf
+            from jaxmbs.io.models.urdf_write import write_urdf
 
-            return read_urdf, None
+            return read_urdf, write_urdf
     raise ModelError(f"{path.name}: the name of a model must end in .json, .xml, .mjcf or .urdf")

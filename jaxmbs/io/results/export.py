@@ -16,7 +16,9 @@ DRAWINGS = (".svg", ".dxf")
 # Function by which `export` writes a table, by suffix.
 TABLES = {".json": write_json, ".csv": write_csv}
 # Suffixes for which `export` writes an animation.
-FILMS = (".gif", ".html", ".mp4")
+FILMS = (".gif", ".html", ".mp4", ".glb")
+# Suffixes for which `export` writes solids.
+SOLIDS = (".step", ".stp", ".stl")
 # Default number of times in tables and drawings: one for each degree of the crank.
 ROWS = 361
 # Default number of frames in animations: a cycle takes four seconds.
@@ -34,17 +36,18 @@ def export(
     - `.svg`: a drawing to scale with the dimensions, as the linkage stands at the first of the times.
     - `.dxf`: the same drawing in true size for CAD, with the layers LINKS, JOINTS, PATH, DIMENSIONS, SYMBOLS and SHEET.
       Needs ezdxf.
-    - `.gif`, `.html`, `.mp4`: the motion, with the curve of the traced point; see `viz.animate`.
+    - `.gif`, `.html`, `.mp4`, `.glb`: the motion, with the curve of the traced point; see `viz.animate`.
+    - `.step`, `.stl`: solids for CAD and 3D printing, in millimetres; see `solids`. Needs build123d.
 
-    Drawings and animations need matplotlib.
+    Drawings, animations and solids need matplotlib.
 
     Args:
         solution: an object with a `mechanism` and a `guess`, its poses at time 0. Drawings need a planar mechanism. The
             traced point is `solution.point`, (body, coordinates), else that of the coupler of a four-bar.
         path: the file.
-        title: heading of drawings and animations.
+        title: heading of drawings and animations, name of the assembly of solids.
         times: times of the motion; by default one cycle of the motor, from 0 to 1.
-        unit: unit of length in drawings: mm, cm, m, in or ft.
+        unit: unit of length in drawings and of solids: mm, cm, m, in or ft.
 
     Returns:
         the path.
@@ -61,8 +64,8 @@ def export(
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in (*TABLES, *DRAWINGS, *FILMS):
-        known = ", ".join((*TABLES, *DRAWINGS, *FILMS))
+    if suffix not in (*TABLES, *DRAWINGS, *FILMS, *SOLIDS):
+        known = ", ".join((*TABLES, *DRAWINGS, *FILMS, *SOLIDS))
         raise ValueError(f"path: cannot write {path.name!r}: the name must end in one of {known}")
     if unit not in MILLIMETRES:
         raise ValueError(f"unit must be one of {', '.join(MILLIMETRES)}, got {unit!r}")
@@ -83,6 +86,11 @@ def export(
 
         traces = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]
         viz.animate(case.mechanism, case.motion, path, traces=traces, title=title)
+    elif suffix in SOLIDS:
+        from jaxmbs.io.results.solids import solids
+
+        points = [] if case.point is None else [(case.point[0], tuple(case.point[1]))]
+        solids(case.mechanism, case.motion, path, unit=unit, points=points, name=title or "linkage")
     else:
         TABLES[suffix](case, path)
     return path

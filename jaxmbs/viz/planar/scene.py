@@ -25,6 +25,7 @@ class Scene:
         t: time of the first configuration.
         elements: constraints, drivers and forces by name.
         colours: colours of the bodies and of the ground.
+        extent: size of the mechanism.
         unit: unit of length of the symbols.
         held: for each body the points, in its frame, at which elements hold it.
         tooth_pitch: pitch of all gears and racks.
@@ -51,8 +52,8 @@ class Scene:
         held = ground + [(name, point) for name, points in self.held.items() for point in points]
         everywhere = np.concatenate([self.world(body, point) for body, point in held])
         radii = [radius for element in self.elements.values() for radius in pitch_radii(element)]
-        extent = max(float(np.linalg.norm(np.ptp(everywhere, axis=0))), 2 * max(radii, default=0.0))
-        self.unit = SYMBOL_SIZE * size * (extent or 1.0)
+        self.extent = max(float(np.linalg.norm(np.ptp(everywhere, axis=0))), 2 * max(radii, default=0.0)) or 1.0
+        self.unit = SYMBOL_SIZE * size * self.extent
         self.tooth_pitch = 2 * np.pi * min(radii, default=1.0) / 18
         shapes = [*self._bodies(), *self._marks(marked)]
         self.symbols = {name: symbol(element, self) for name, element in self.elements.items()}

@@ -1,16 +1,37 @@
-"""Joints as rows of MuJoCo's hinges, slides and balls, and numbers as texts."""
+"""Joints as rows of MuJoCo's hinges, slides and balls, the configuration that is written, and numbers as texts."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from jaxmbs.analyses.assembly import assemble
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, LinkFrame
-from jaxmbs.io.models.model import ModelError
+from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.numerics import rotation
+from jaxmbs.numerics.results import Status
+from jaxmbs.system.equations import constraints
+
+# Largest residual of the constraints, in units of length and radians, at which a guess is written as it is; beyond it
+# the guess is assembled first.
+MAX_CLOSED_RESIDUAL = 1e-12
+
+
+def assembled_guess(model: Model, file_format: str) -> Any:
+    """Return the guess (n,) of a model, assembled if its residuals are not small; messages name the format."""
+    residuals = np.asarray(constraints(model, model.coordinates(), 0.0)) if model.constraints else np.zeros(0)
+    if np.abs(residuals).max(initial=0.0) < MAX_CLOSED_RESIDUAL:
+        return model.guess
+    found = assemble(model, model.guess)
+    if int(found.status) != Status.CONVERGED:
+        raise ModelError(
+            f"guess: cannot be assembled (residual {float(found.residual):.1e}), which {file_format} needs"
+        )
+    return found.q
 
 
 def in_space(s) -> Float[np.ndarray, "3"]:

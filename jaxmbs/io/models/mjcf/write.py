@@ -11,25 +11,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces
-from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import GROUND
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
-from jaxmbs.io.models.mjcf.outgoing import MujocoJoint, in_space, number, numbers, place_of, primitives_of, quaternion
+from jaxmbs.io.models.mjcf.outgoing import (
+    MujocoJoint,
+    assembled_guess,
+    in_space,
+    number,
+    numbers,
+    place_of,
+    primitives_of,
+    quaternion,
+)
 from jaxmbs.io.models.mjcf.xml_document import Document, WrittenJoint, inertia_matrix
 from jaxmbs.io.models.model import Model, ModelError
-from jaxmbs.numerics.results import Status
-from jaxmbs.system.equations import constraints
 from jaxmbs.system.topology import spanning_tree
 
 # Attributes of the equalities that close loops, as stiff as steps of 1 ms allow: loops stay closed to about 1 µm.
 STIFF_EQUALITY = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
 # Moving bodies whose mass or a moment of inertia is not above this are refused, as by MuJoCo (its mjMINVAL).
 MIN_MASS_OR_INERTIA = 1e-15
-# Largest residual of the constraints, in units of length and radians, at which a guess is written as it is; beyond it
-# the guess is assembled first.
-MAX_CLOSED_RESIDUAL = 1e-12
 # Written in place of an infinite end of a range, in radians or units of length.
 NO_LIMIT = 1e6
 # Two axes count as parallel if the absolute cosine of their angle differs from 1 by less than this, two points as one if
@@ -55,7 +58,7 @@ def write_mjcf(model: Model) -> str:
     for name in model.drivers:
         raise ModelError(f"driver {name!r}: MJCF has no drivers")
     tree = spanning_tree(model)
-    start = _assembled_guess(model)
+    start = assembled_guess(model, "MJCF")
     places = {name: place_of(name, pose) for name, pose in model.poses(start).items()}
     root = Element("mujoco", {"model": model.name} if model.name else {})
     SubElement(root, "compiler", angle="radian", autolimits="true")
@@ -78,17 +81,6 @@ def write_mjcf(model: Model) -> str:
         key.set("ctrl", numbers(document.controls))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _assembled_guess(model: Model):
-    """Return the guess, assembled if its residuals are not small."""
-    residuals = np.asarray(constraints(model, model.coordinates(), 0.0)) if model.constraints else np.zeros(0)
-    if np.abs(residuals).max(initial=0.0) < MAX_CLOSED_RESIDUAL:
-        return model.guess
-    found = assemble(model, model.guess)
-    if int(found.status) != Status.CONVERGED:
-        raise ModelError(f"guess: cannot be assembled (residual {float(found.residual):.1e}), which MJCF needs")
-    return found.q
 
 
 def _add_body(document: Document, k: int, name: str) -> None:
