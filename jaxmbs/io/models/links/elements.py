@@ -52,6 +52,12 @@ class Elements:
             raise ModelError(f"{owner}: no body is called {link!r}, or it has no mass")
         return self.places[link]
 
+    @property
+    def ground_frames(self) -> dict[str, tuple[str, Any, Any]]:
+        """The frames of links that are part of the ground: ("ground", origin, axes) by name."""
+        on_it = {name: place for name, place in self.places.items() if place.body == GROUND and name != GROUND}
+        return {name: (GROUND, place.r, place.a) for name, place in on_it.items()}
+
     def unused_name(self, name: str) -> str:
         """Return the name, with a number if an element has this name already."""
         used = {GROUND, *self.constraints, *self.drivers, *self.forces}
@@ -60,23 +66,27 @@ class Elements:
         return next(f"{name}{k}" for k in range(2, len(used) + 3) if f"{name}{k}" not in used)
 
 
-def elements_of(links: Sequence[Link], *, range_tag: str, ignore: Collection[str] = ()) -> Elements:
+def elements_of(
+    links: Sequence[Link], *, range_tag: str, ignore: Collection[str] = (), keep_moving: bool = False
+) -> Elements:
     """Return the bodies, joints, springs and stops of a tree of links, parents before their children.
 
     A link without mass that is fixed to another becomes a frame of it. The joint of a moving one becomes part of the
-    joint of the only link that it carries. Ranges of joints are left out if `ignore` has their tag, `range_tag`.
+    joint of the only link that it carries; with `keep_moving` it becomes a body without mass. Ranges of joints are left
+    out if `ignore` has their tag, `range_tag`.
 
     Raises:
         ModelError: a link or a row of joints that cannot be represented.
     """
-    links, places = merge_massless(links)
+    links, places = merge_massless(links, keep_moving)
     elements = Elements({}, {}, {}, {}, {}, places, {}, {}, {})
     for link in links:
         on_it = {name: place for name, place in places.items() if place.body == link.name and name != link.name}
         frames = {name: spatial.Frame(place.r, place.a) for name, place in on_it.items()}
         principal = {} if link.principal is None else {"inertia_frame": link.principal}
         com = link.com if np.any(link.com) else None
-        elements.bodies[link.name] = spatial.Body(link.mass, link.inertia, com, frames=frames, **principal)
+        inertia = 0 if link.massless else link.inertia
+        elements.bodies[link.name] = spatial.Body(link.mass, inertia, com, frames=frames, **principal)
     for link in links:
         name = elements.unused_name(_joint_name(link))
         joint = joint_of(link)
@@ -109,7 +119,7 @@ def _add_stops(elements: Elements, links: Sequence[Link]) -> None:
         lower, upper = elements.limits[name]
         if primitive.kind == HINGE and upper - lower >= FULL_TURN:
             without_stop.append(joint)
-        elif primitive.kind in (HINGE, SLIDE) and lower < upper:
+        elif primitive.kind in (HINGE, SLIDE) and lower < upper and np.isfinite(inertias[joint]):
             elements.forces[elements.unused_name(f"{joint} stop")] = stop_of(name, primitive, inertias[joint])
     if without_stop:
         joints = ", ".join(map(repr, without_stop))

@@ -38,7 +38,10 @@ class UnitMotion(NamedTuple):
 
 
 def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]) -> np.ndarray:
-    """Return the inertia J, or mass, (k,) that a force along each of k motions moves while all others are free."""
+    """Return the inertia J, or mass, (k,) that a force along each of k motions moves while all others are free.
+
+    It is infinite for a motion that moves no mass.
+    """
     matrix = np.diag([motion.armature for motion in motions]).astype(float)
     for body in bodies:
         own = [motions[k] for k in body.motions]
@@ -52,7 +55,8 @@ def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]
     # With infinities LAPACK may not end.
     if not np.isfinite(matrix).all():
         raise ModelError("masses, inertias and lengths are too large: the inertia at a joint is not finite")
-    return 1 / np.diag(np.linalg.pinv(matrix))
+    with np.errstate(divide="ignore"):
+        return 1 / np.diag(np.linalg.pinv(matrix))
 
 
 def joint_inertias(links: Sequence[Link]) -> dict[str, float]:

@@ -166,8 +166,11 @@ def frames_at_zero(links: Sequence[Link]) -> dict[str, LinkFrame]:
     return frames
 
 
-def merge_massless(links: Sequence[Link]) -> tuple[list[Link], dict[str, LinkFrame]]:
-    """Return the links with mass, on parents with mass, and the frames of all links on them."""
+def merge_massless(links: Sequence[Link], keep_moving: bool = False) -> tuple[list[Link], dict[str, LinkFrame]]:
+    """Return the links with mass, on parents with mass, and the frames of all links on them.
+
+    With `keep_moving`, links without mass that move stay links.
+    """
     links = _swap_massless(links)
     children: dict[str, list[Link]] = {}
     for link in links:
@@ -183,7 +186,7 @@ def merge_massless(links: Sequence[Link]) -> tuple[list[Link], dict[str, LinkFra
             link = dataclasses.replace(link, parent=place.body, r=place.point(link.r), a=place.a @ link.a)
         if link.massless and not link.primitives:
             places[link.name] = LinkFrame(link.parent, link.r, link.a)
-        elif link.massless:
+        elif link.massless and not keep_moving:
             count = len(children.get(link.name, []))
             if count != 1 or any(primitive.kind == FREE for primitive in link.primitives):
                 carries = "nothing" if count == 0 else f"{count} links" if count > 1 else "another link"
