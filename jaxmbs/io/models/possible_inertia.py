@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jaxmbs.io.models.model import ModelError
 
-# Inertias are repaired if no entry changes by more than this, relative to the largest moment.
-MAX_REPAIR = 0.02
+# Inertias are repaired if no entry changes by more than this, relative to the largest moment. Half is always enough if no
+# moment is negative.
+MAX_REPAIR = 0.51
 # Changes that are smaller than this, relative to the largest moment, are rounding of the arithmetic.
 ROUNDING = 1e-9
+# An inertia counts as zero if its moments are smaller than this for a unit mass, in units of length squared.
+NEGLIGIBLE = 1e-18
 
 
-def possible_inertia(inertia: np.ndarray, where: str, *, at_any_cost: bool = False) -> tuple[np.ndarray, bool]:
-    """Return the nearest inertia (3, 3) that a rigid body can have, and True if it differs from the given one.
+class PossibleInertia(NamedTuple):
+    """An inertia that a rigid body can have, (3, 3), and its largest change relative to the largest given moment."""
+
+    inertia: np.ndarray
+    change: float
+
+
+def possible_inertia(inertia: np.ndarray, mass: float, where: str, *, at_any_cost: bool = False) -> PossibleInertia:
+    """Return the nearest inertia that a rigid body can have.
 
     With the matrix P = ½ tr(J) − J of second moments of mass, J is possible if P has no negative eigenvalue. These are
     set to zero. Then moments are not negative, and none exceeds the sum of the others.
 
     Args:
         inertia: J, (3, 3), symmetric.
+        mass: mass of the body.
         where: beginning of messages.
-        at_any_cost: if False, changes of more than 2 % of the largest moment are errors.
+        at_any_cost: if False, moments that are so negative that they must be an error raise one.
 
     Raises:
-        ModelError: the given inertia is not possible, and not for rounding.
+        ModelError: the given inertia is not possible, and not nearly so.
     """
     second = np.trace(inertia) / 2 * np.eye(3) - inertia
     values, axes = np.linalg.eigh(second)
-    size = np.abs(np.linalg.eigvalsh(inertia)).max()
+    moments = np.linalg.eigvalsh(inertia)
+    size = np.abs(moments).max()
+    if mass and size <= NEGLIGIBLE * mass:
+        return PossibleInertia(np.zeros((3, 3)), 0.0)
     if values[0] >= -ROUNDING * size:
-        return inertia, False
-    kept = np.maximum(values, 0)
-    second = axes @ np.diag(kept) @ axes.T
+        return PossibleInertia(inertia, 0.0)
+    second = axes @ np.diag(np.maximum(values, 0)) @ axes.T
     nearest = np.trace(second) * np.eye(3) - second
-    if not at_any_cost and np.abs(nearest - inertia).max() > MAX_REPAIR * size:
-        moments = ", ".join(f"{x:.6g}" for x in np.linalg.eigvalsh(inertia))
+    change = float(np.abs(nearest - inertia).max() / size)
+    if not at_any_cost and change > MAX_REPAIR:
         raise ModelError(
-            f"{where}: no rigid body has the moments of inertia {moments}: none may be negative or exceed the sum of the "
-            "others; ignore=('inertia',) takes the nearest ones that are possible"
+            f"{where}: no rigid body has the moments of inertia {', '.join(f'{x:.6g}' for x in moments)}: none may be "
+            "negative or exceed the sum of the others; ignore=('inertia',) takes the nearest ones that are possible"
         )
-    return (nearest + nearest.T) / 2, True
+    return PossibleInertia((nearest + nearest.T) / 2, change)

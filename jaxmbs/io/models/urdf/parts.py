@@ -14,6 +14,8 @@ from jaxmbs.io.models.xml_lines import LineElement, numbers_in, roll_pitch_yaw
 NO_INERTIA = 0.0, np.zeros(3), np.zeros((3, 3))
 # Kind of primitive joint for each type of joint with one, and for Bullet's spherical joint.
 KINDS = {"revolute": HINGE, "continuous": HINGE, "prismatic": SLIDE, "spherical": BALL}
+# Reason that is given for inertias that are changed.
+REPAIRED = "no body has these moments, so the nearest possible ones are taken"
 
 
 def numbers(element: LineElement | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
@@ -49,11 +51,10 @@ def inertial_of(name: str, link: LineElement, notes: Notes, ignore) -> tuple[flo
     entries = [number(found.find("inertia"), key, "0", where) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")]
     xx, yy, zz, xy, xz, yz = entries
     inertia = a @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ a.T
-    inertia, repaired = possible_inertia((inertia + inertia.T) / 2, where, at_any_cost="inertia" in ignore)
-    if repaired:
-        reason = "no body has these moments; the nearest ones that are possible are taken"
-        notes.pass_over("inertia of links", found.find("inertia"), name, reason=reason)
-    return mass, r, inertia
+    possible = possible_inertia((inertia + inertia.T) / 2, mass, where, at_any_cost="inertia" in ignore)
+    if possible.change:
+        notes.pass_over("inertia of links", found.find("inertia"), name, reason=REPAIRED)
+    return mass, r, possible.inertia
 
 
 def primitives_of(name: str, joint: LineElement, notes: Notes, ignore) -> tuple[PrimitiveJoint, ...]:
@@ -90,5 +91,6 @@ def primitives_of(name: str, joint: LineElement, notes: Notes, ignore) -> tuple[
     limited = limit is not None and kind != "continuous" and ("lower" in limit.attrib or "upper" in limit.attrib)
     limits = (number(limit, "lower", "0", where), number(limit, "upper", "0", where)) if limited else None
     if limits is not None and limits[0] > limits[1]:
-        raise ModelError(f"{where}: limit: lower is above upper, got {limits[0]} and {limits[1]}")
+        notes.pass_over("limit of joints", limit, name, reason="lower is above upper")
+        limits = None
     return (PrimitiveJoint(KINDS[kind], name, origin, axis, damping=damping, limits=limits, friction=friction),)

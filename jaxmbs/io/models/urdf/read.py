@@ -31,6 +31,8 @@ KNOWN = {
     "inertial": {"origin", "mass", "inertia"},
     "joint": {"parent", "child", "origin", "axis", "limit", "dynamics", "mimic", "calibration", "safety_controller"},
 }
+# Names of roots that are the ground, whatever their mass.
+FIXED_ROOTS = ("world", f"{GROUND}_")
 # Acceleration of gravity in m/s² of every mechanism read from URDF, which has none.
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -41,8 +43,8 @@ def read_urdf(path: Path, options: ReadOptions) -> Model:
     - A link becomes a `spatial.Body` with the frame of the link, which is that of the joint to its parent. revolute and
       continuous become `Revolute`; prismatic, fixed and planar `Prismatic`, `Rigid` and `Planar`, with their names;
       floating `Free`, or nothing between a link and the ground; Bullet's spherical becomes `Spherical`.
-    - The root is `Rigid` on the ground. If it is called "world" or "ground", or has no mass, it is the ground; a robot
-      that floats has a floating joint from such a root, or is read with base="free".
+    - The root is `Rigid` on the ground. If it is called "world" or "ground", or has no mass, it is the ground. A robot
+      that floats has a floating joint from such a root, or is read with base="free". A link "ground" becomes "ground_".
     - A link without mass that is fixed to another becomes a frame of it. One that moves becomes a body without mass; if
       it carries nothing with mass and closes no loop, it is fixed at zero.
     - Limits become `.limits` and a `JointStop` each, with a time constant of 20 ms. Effort and velocity limits,
@@ -63,6 +65,7 @@ def read_urdf(path: Path, options: ReadOptions) -> Model:
     notes = Notes(options)
     notes.check_ignore(root, IGNORABLE)
     _pass_over_unknown(root, notes)
+    _rename_ground(root)
     closed = closed_loops_of(Path(path))
     robot = _Robot(root, notes, options, closed)
     notes.check()
@@ -71,15 +74,24 @@ def read_urdf(path: Path, options: ReadOptions) -> Model:
     links, idle = _fix_idle(links, robot, {end for _, given in loops for end in _ends_of(given)}, notes)
     elements = elements_of(links, range_tag="limit", ignore=options.ignore, keep_moving=True)
     if not elements.bodies:
-        raise ModelError("robot: no link has a mass and moves, or is fixed to a base with mass")
+        raise ModelError("robot: is scenery without a moving body: no link has a mass or moves")
     add_loops(elements, loops, robot.child_of)
     for name, joint in robot.joints.items():
         mimic = joint.find("mimic")
-        if mimic is not None and "mimic" not in options.ignore and name not in idle:
-            with notes.errors_of(mimic):
-                offset = number(mimic, "offset", "0", f"joint {name!r}")
-                ratio = number(mimic, "multiplier", "1", f"joint {name!r}")
-                couple(elements, f"{name} mimic", name, mimic.get("joint", ""), offset, ratio)
+        if mimic is None or "mimic" in options.ignore or name in idle:
+            continue
+        if joint.get("type") == "fixed":
+            notes.pass_over("mimic of fixed joints", mimic, name, reason="they do not move")
+            continue
+        with notes.errors_of(mimic):
+            offset = number(mimic, "offset", "0", f"joint {name!r}")
+            other = mimic.get("joint", "")
+            if other not in robot.joints:
+                notes.pass_over("mimic of joints", mimic, name, reason="the joint that it names is not in the file")
+                continue
+            still = other in idle or (other in robot.joints and robot.joints[other].get("type") == "fixed")
+            ratio = 0.0 if still else number(mimic, "multiplier", "1", f"joint {name!r}")
+            couple(elements, f"{name} mimic", name, other, offset, ratio)
     notes.check()
     elements.forces[elements.unused_name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
     return Model(
@@ -118,6 +130,14 @@ def _pass_over_unknown(root: LineElement, notes: Notes) -> None:
                 continue
             name = child.get("name", "") if parent is root else parent.get("name", "")
             notes.pass_over(f"{child.tag}{of}", child, name, reason=reason)
+
+
+def _rename_ground(root: LineElement) -> None:
+    """Rename a link "ground", which is the name of the fixed frame, to "ground_"."""
+    for path, attribute in (("link", "name"), ("joint/parent", "link"), ("joint/child", "link")):
+        for element in root.findall(path):
+            if element.get(attribute) == GROUND:
+                element.set(attribute, f"{GROUND}_")
 
 
 def _by_name(root: LineElement, tag: str, notes: Notes) -> dict[str, LineElement]:
@@ -161,13 +181,9 @@ class _Robot:
                 self._primitives[name] = closed.primitives(name, primitives_of(name, joint, notes, options.ignore))
         for name, link in self.links.items():
             with notes.errors_of(link):
-                if name == GROUND and name in self.leading:
-                    raise ModelError("link 'ground': only the root may have this name")
                 # A root called "world" is the ground, unless it is to move.
-                fixed = name == "world" and name not in self.leading and options.base != "free"
+                fixed = name in FIXED_ROOTS and name not in self.leading and options.base != "free"
                 self._parts[name] = NO_INERTIA if fixed else inertial_of(name, link, notes, options.ignore)
-                if name == GROUND and options.base == "free":
-                    raise ModelError('link "ground" is the ground and cannot be free; give it another name')
         roots = [name for name in self.links if name not in self.leading]
         if len(roots) > 1:
             with notes.errors_of(self.links[roots[1]]):
@@ -208,11 +224,11 @@ class _Robot:
             if joint:
                 place = self._origins[joint]
                 done.append(Link(name, self.parent_of[joint], *place, self._primitives[joint], *self._parts[name]))
-            elif name != GROUND:
+            else:
                 # A fixed root without mass is the ground: its inertia has no effect.
                 parts = self._parts[name] if self._parts[name][0] or self._base == "free" else NO_INERTIA
                 done.append(Link(name, GROUND, np.zeros(3), np.eye(3), (), *parts))
-        reached = {GROUND, *(link.name for link in done)}
+        reached = {link.name for link in done}
         circling = [self.leading[name] for name in self.links if name not in reached]
         if circling:
             raise ModelError(f"joints {', '.join(map(repr, circling))}: form a loop without a root")
@@ -232,7 +248,12 @@ def _on_base(links: list[Link], base: str | None) -> list[Link]:
 
 
 def _fix_idle(links: list[Link], robot: _Robot, used: Collection[str], notes: Notes) -> tuple[list[Link], set[str]]:
-    """Return the tree with moving links fixed that have no mass, carry none and close no loop; and their joints."""
+    """Return the tree with moving links fixed that have no mass, carry none and close no loop; and their joints.
+
+    A robot without any mass is left as it is: its kinematics may be of use.
+    """
+    if all(link.massless for link in links):
+        return links, set()
     busy = {robot.child_of.get(name, name) for name in used}
     for link in reversed(links):
         if not link.massless or link.name in busy:
