@@ -46,10 +46,10 @@ def without(model: Model, names: Collection[str]) -> Model:
     if not bodies:
         raise ValueError("no body is left")
     gone = {*model.bodies} - {*bodies}
-    constraints, drivers = (
-        {name: x for name, x in group.items() if not {x.i, x.j} & gone} for group in others[:2]
-    )
-    kept = {name: x for name, x in others[2].items() if not {*x.acts_on} & gone and _has_joints(x, constraints | drivers)}
+    constraints, drivers = ({name: x for name, x in group.items() if not {x.i, x.j} & gone} for group in others[:2])
+    kept = {
+        name: x for name, x in others[2].items() if not {*x.acts_on} & gone and _has_joints(x, constraints | drivers)
+    }
     return _with(model, bodies=bodies, constraints=constraints, drivers=drivers, forces=kept)
 
 

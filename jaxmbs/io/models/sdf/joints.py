@@ -116,7 +116,9 @@ def _primitive(
     for tag in ("damping", "friction"):
         values[tag] *= tag not in ignore
     if joint not in ("revolute", "continuous", "prismatic") and any(values.values()):
-        notes.pass_over(f"dynamics of {joint} joints", axis.find("dynamics"), name, reason="only hinges and slides have it")
+        notes.pass_over(
+            f"dynamics of {joint} joints", axis.find("dynamics"), name, reason="only hinges and slides have it"
+        )
         values = {}
     limits = None
     if limit is not None and joint in ("revolute", "prismatic") and "limit" not in ignore:
@@ -157,7 +159,9 @@ def tree_of(links: Sequence[str], joints: Sequence[SdfJoint]) -> dict[str, SdfJo
         leading[name] = sorted(found, key=lambda joint: joint.kind in LOOSE)
     done: dict[str, SdfJoint | None] = {}
     while len(done) < len(links):
-        ready = [name for name in links if name not in done and (found := leading[name]) and found[0].parent in ("", *done)]
+        ready = [
+            name for name in links if name not in done and (found := leading[name]) and found[0].parent in ("", *done)
+        ]
         roots = [name for name in links if name not in done and not leading[name]]
         if ready:
             done |= {name: leading[name][0] for name in ready}
@@ -180,7 +184,9 @@ def gear_of(joint: SdfJoint, joints: Mapping[str, SdfJoint], body: str, where: s
     """
     found = []
     for end in (joint.parent, joint.child):
-        fits = lambda other, end=end: {other.parent, other.child} == {body, end} and other.kind in ("revolute", "continuous")
+        fits = lambda other, end=end: (
+            {other.parent, other.child} == {body, end} and other.kind in ("revolute", "continuous")
+        )
         hinge = next((other for other in joints.values() if fits(other)), None)
         if hinge is None:
             raise ModelError(f"{where}: there is no hinge between {body or WORLD!r} and {end or WORLD!r}")

@@ -271,7 +271,9 @@ class _SdfModel:
         ratio = number_of(joint.element, "gearbox_ratio", 1.0, where)
         first, second = gear_of(joint, self._joints, body, where)
         signs = [1 if hinge.parent == body else -1 for hinge in (first, second)]
-        along = [np.sign(self._axis(joint, tag) @ self._axis(h, "axis")) for h, tag in ((first, "axis"), (second, "axis2"))]
+        along = [
+            np.sign(self._axis(joint, tag) @ self._axis(h, "axis")) for h, tag in ((first, "axis"), (second, "axis2"))
+        ]
         sign = signs[0] * signs[1] * (along[0] or 1) * (along[1] or 1)
         couple(elements, joint.name, second.name, first.name, 0.0, -ratio * sign)
 

@@ -110,6 +110,4 @@ def _names(file: Path, document: dict, key: str, default: list[str], count: int 
 
 def _are_names(value: Any, count: int | None) -> bool:
     """Return True for a list of texts, with a given length unless None."""
-    return (
-        isinstance(value, list) and all(isinstance(name, str) for name in value) and count in (None, len(value))
-    )
+    return isinstance(value, list) and all(isinstance(name, str) for name in value) and count in (None, len(value))

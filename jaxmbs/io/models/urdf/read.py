@@ -187,7 +187,9 @@ class _Robot:
         roots = [name for name in self.links if name not in self.leading]
         if len(roots) > 1:
             with notes.errors_of(self.links[roots[1]]):
-                raise ModelError(f"links {roots[0]!r} and {roots[1]!r}: no joint leads to either; there must be one root")
+                raise ModelError(
+                    f"links {roots[0]!r} and {roots[1]!r}: no joint leads to either; there must be one root"
+                )
         elif not roots and self.links:
             with notes.errors_of(root):
                 names = ", ".join(map(repr, self.leading.values()))
