@@ -68,11 +68,14 @@ def add_loops(elements: Elements, loops, links_of: Mapping[str, str]) -> None:
 
 
 def add_loop_joint(elements: Elements, link: Link) -> str:
-    """Add the joint of a link, which is not in the tree, and return its name. Its ranges are left out.
+    """Add the joint of a link, which is not in the tree. Its ranges are left out.
 
     Args:
         elements: the elements of the tree.
         link: a link of the tree with another parent, its place on that parent, and the joint between them.
+
+    Returns:
+        the name of the constraint.
     """
     above, own = (elements.place(end, f"joint {link.primitives[0].name!r}") for end in (link.parent, link.name))
     name = elements.unused_name(link.primitives[0].name)

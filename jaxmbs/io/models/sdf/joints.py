@@ -116,19 +116,17 @@ def _primitive(
     for tag in ("damping", "friction"):
         values[tag] *= tag not in ignore
     if joint not in ("revolute", "continuous", "prismatic") and any(values.values()):
-        notes.pass_over(
-            f"dynamics of {joint} joints", axis.find("dynamics"), name, reason="only hinges and slides have it"
-        )
+        notes.pass_over("dynamics", where, axis.find("dynamics"), f"{joint} joints have none")
         values = {}
     limits = None
     if limit is not None and joint in ("revolute", "prismatic") and "limit" not in ignore:
         lower, upper = number_of(limit, "lower", -np.inf, where), number_of(limit, "upper", np.inf, where)
         if lower > upper:
-            notes.pass_over("limit of joints", limit, name, reason="lower is above upper")
+            notes.pass_over("limit", where, limit, "lower is above upper")
         elif max(abs(lower), abs(upper)) < NO_LIMIT:
             limits = lower, upper
         elif min(abs(lower), abs(upper)) < NO_LIMIT:
-            notes.pass_over("limit of joints", limit, name, reason="there is a limit on one side only")
+            notes.pass_over("limit", where, limit, "there is a limit on one side only")
     rest = number_of(dynamics, "spring_reference", 0.0, where)
     return PrimitiveJoint(kind, name, point, direction, rest=rest, limits=limits, **values)
 

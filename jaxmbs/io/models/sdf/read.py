@@ -29,8 +29,8 @@ IGNORABLE = ("collision", "damping", "friction", "inertia", "limit")
 KNOWN = {
     "sdf": {"world", "model"},
     "world": {
-        "model", "gravity", "light", "scene", "physics", "gui", "atmosphere", "spherical_coordinates", "magnetic_field", "wind",
-        "audio", "state",
+        "model", "gravity", "light", "scene", "physics", "gui", "atmosphere", "spherical_coordinates", "magnetic_field",
+        "wind", "audio", "state",
     },
     "model": {
         "link", "joint", "frame", "pose", "static", "self_collide", "allow_auto_disable", "enable_wind", "plugin", "sensor",
@@ -84,13 +84,15 @@ def read_sdf(path: Path, options: ReadOptions) -> Model:
         gravity = vector_of(scene, "gravity", GRAVITY, "gravity")
     notes.check()
     links = [link for model in named for link in model.links]
-    elements = elements_of(links, range_tag="limit", ignore=options.ignore, keep_moving=True)
+    elements = elements_of(
+        links, range_tag="limit", ignore=options.ignore, passed_over=notes.passed_over, keep_moving=True
+    )
     if not elements.bodies:
         raise ModelError("sdf: is scenery without a moving body: no link has a mass or moves")
     for model in named:
         model.close(elements, notes)
     add_loops(elements, options.loops, {})
-    notes.check()
+    sentences = notes.check()
     if np.any(gravity):
         elements.forces[elements.unused_name("gravity")] = forces.Gravity(jnp.array(gravity))
     places = frames_at_zero(links)
@@ -105,7 +107,7 @@ def read_sdf(path: Path, options: ReadOptions) -> Model:
         guess=elements.guess | at_zero,
         name=title,
         limits=elements.limits,
-        passed_over=notes.sentences,
+        passed_over=sentences,
         frames=more | elements.ground_frames,
     )
 
@@ -118,8 +120,8 @@ def _pass_over_unknown(root: LineElement, scene: LineElement, notes: Notes) -> N
         for child in parent:
             if child.tag not in KNOWN[parent.tag]:
                 reason = REASONS.get(child.tag, "not mechanics, or not part of SDF")
-                name = parent.get("name", "") if child.tag == "collision" else child.get("name", parent.get("name", ""))
-                notes.pass_over(f"{child.tag} of {parent.tag}s", child, name, reason=reason)
+                named = child if child.get("name") and child.tag != "collision" else parent
+                notes.pass_over(child.tag, f"{named.tag} {named.get('name', '')!r}", child, reason)
 
 
 class _SdfModel:
@@ -164,8 +166,7 @@ class _SdfModel:
         if not name or name in self._parts:
             raise ModelError(f"{where}: two have this name" if name else "link: a name is missing")
         if text_of(element, "gravity").lower() in ("0", "false"):
-            reason = "gravity acts on all bodies"
-            self._notes.pass_over("gravity of links", element.find("gravity"), name, reason=reason)
+            self._notes.pass_over("gravity", where, element.find("gravity"), "gravity acts on all bodies")
         inertial, place = element.find("inertial"), self._frames.place(name, where)
         self._parts[name] = place, 0.0, np.zeros(3), np.zeros((3, 3))
         if inertial is not None and inertial.get("auto", "false") not in ("0", "false"):
@@ -181,7 +182,7 @@ class _SdfModel:
         anyway = "inertia" in self._options.ignore
         possible = possible_inertia((inertia + inertia.T) / 2, mass, where, at_any_cost=anyway)
         if possible.change:
-            self._notes.pass_over("inertia of links", given, name, reason=REPAIRED)
+            self._notes.pass_over("inertia", where, given, REPAIRED)
         self._parts[name] = place, mass, at.r, possible.inertia
 
     def _add_joint(self, element: LineElement, version: tuple[int, ...]) -> None:
@@ -238,7 +239,7 @@ class _SdfModel:
         for primitive in joint.primitives:
             if primitive.limits is not None:
                 reason = "a joint that closes a loop has no stops"
-                notes.pass_over("limit of joints", joint.element, joint.name, reason=reason, tag="limit")
+                notes.pass_over("limit", f"joint {joint.name!r}", joint.element, reason)
         if joint.primitives:
             add_loop_joint(elements, Link(ends[1], ends[0], *at, joint.primitives, *NO_INERTIA))
             return

@@ -1,3 +1,3 @@
-"""URDF, the robot description format of ROS: `read` has the tree, `parts` inertias and joints, `loops` what closes loops."""
+"""URDF, the robot description format of ROS: `read` has the tree, `parts` inertias and joints, `loops` loops."""
 
 from jaxmbs.io.models.urdf.read import read_urdf as read_urdf

@@ -46,6 +46,9 @@ class ClosedLoops:
         """Return the primitives of a joint, changed if the file gives it another type.
 
         "SPHERICAL" is a ball, "FIXED" no motion, and "UJOINT_XY" a hinge about x, then one about y of the joint's frame.
+
+        Raises:
+            ModelError: an unknown type.
         """
         word, zero = self.joint_types.get(joint), np.zeros(3)
         if word is None:

@@ -53,7 +53,7 @@ def inertial_of(name: str, link: LineElement, notes: Notes, ignore) -> tuple[flo
     inertia = a @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ a.T
     possible = possible_inertia((inertia + inertia.T) / 2, mass, where, at_any_cost="inertia" in ignore)
     if possible.change:
-        notes.pass_over("inertia of links", found.find("inertia"), name, reason=REPAIRED)
+        notes.pass_over("inertia", where, found.find("inertia"), REPAIRED)
     return mass, r, possible.inertia
 
 
@@ -68,8 +68,7 @@ def primitives_of(name: str, joint: LineElement, notes: Notes, ignore) -> tuple[
     if kind in ("fixed", "floating", "planar", "spherical"):
         for value, tag in ((damping, "damping"), (friction, "friction")):
             if value and (kind, tag) != ("spherical", "damping"):
-                reason = "has no effect" if kind == "fixed" else "only hinges and slides have it"
-                notes.pass_over(f"{tag} of {kind} joints", dynamics, name, reason=reason, tag=tag)
+                notes.pass_over(tag, where, dynamics, f"{kind} joints have none")
     if kind == "fixed":
         return ()
     origin = np.zeros(3)
@@ -91,6 +90,6 @@ def primitives_of(name: str, joint: LineElement, notes: Notes, ignore) -> tuple[
     limited = limit is not None and kind != "continuous" and ("lower" in limit.attrib or "upper" in limit.attrib)
     limits = (number(limit, "lower", "0", where), number(limit, "upper", "0", where)) if limited else None
     if limits is not None and limits[0] > limits[1]:
-        notes.pass_over("limit of joints", limit, name, reason="lower is above upper")
+        notes.pass_over("limit", where, limit, "lower is above upper")
         limits = None
     return (PrimitiveJoint(KINDS[kind], name, origin, axis, damping=damping, limits=limits, friction=friction),)

@@ -72,7 +72,9 @@ def read_urdf(path: Path, options: ReadOptions) -> Model:
     links = _on_base(robot.tree(), options.base)
     loops = [*closed.loops(robot.links), *_pairs(options.loops)]
     links, idle = _fix_idle(links, robot, {end for _, given in loops for end in _ends_of(given)}, notes)
-    elements = elements_of(links, range_tag="limit", ignore=options.ignore, keep_moving=True)
+    elements = elements_of(
+        links, range_tag="limit", ignore=options.ignore, passed_over=notes.passed_over, keep_moving=True
+    )
     if not elements.bodies:
         raise ModelError("robot: is scenery without a moving body: no link has a mass or moves")
     add_loops(elements, loops, robot.child_of)
@@ -81,18 +83,18 @@ def read_urdf(path: Path, options: ReadOptions) -> Model:
         if mimic is None or "mimic" in options.ignore or name in idle:
             continue
         if joint.get("type") == "fixed":
-            notes.pass_over("mimic of fixed joints", mimic, name, reason="they do not move")
+            notes.pass_over("mimic", f"joint {name!r}", mimic, "fixed joints do not move")
             continue
         with notes.errors_of(mimic):
             offset = number(mimic, "offset", "0", f"joint {name!r}")
             other = mimic.get("joint", "")
             if other not in robot.joints:
-                notes.pass_over("mimic of joints", mimic, name, reason="the joint that it names is not in the file")
+                notes.pass_over("mimic", f"joint {name!r}", mimic, "the joint that it names is not in the file")
                 continue
             still = other in idle or (other in robot.joints and robot.joints[other].get("type") == "fixed")
             ratio = 0.0 if still else number(mimic, "multiplier", "1", f"joint {name!r}")
             couple(elements, f"{name} mimic", name, other, offset, ratio)
-    notes.check()
+    sentences = notes.check()
     elements.forces[elements.unused_name("gravity")] = forces.Gravity(jnp.array(STANDARD_GRAVITY))
     return Model(
         elements.bodies,
@@ -102,7 +104,7 @@ def read_urdf(path: Path, options: ReadOptions) -> Model:
         guess=elements.guess | _at_zero(links, elements),
         name=root.get("name", ""),
         limits=elements.limits,
-        passed_over=notes.sentences,
+        passed_over=sentences,
         frames=elements.ground_frames,
     )
 
@@ -120,7 +122,6 @@ def _ends_of(given) -> tuple[str, ...]:
 def _pass_over_unknown(root: LineElement, notes: Notes) -> None:
     """Take down the tags of the robot, its links and joints that are not read, and collisions."""
     for parent in (root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")):
-        of = "" if parent is root else f" of {parent.tag}s"
         for child in parent:
             if child.tag == "collision":
                 reason = "contacts are not simulated"
@@ -128,8 +129,9 @@ def _pass_over_unknown(root: LineElement, notes: Notes) -> None:
                 reason = "not mechanics, or not part of URDF"
             else:
                 continue
-            name = child.get("name", "") if parent is root else parent.get("name", "")
-            notes.pass_over(f"{child.tag}{of}", child, name, reason=reason)
+            named = child if parent is root else parent
+            name = f"{named.tag} {named.get('name')!r}" if named.get("name") else ""
+            notes.pass_over(child.tag, name, child, reason)
 
 
 def _rename_ground(root: LineElement) -> None:
@@ -263,8 +265,9 @@ def _fix_idle(links: list[Link], robot: _Robot, used: Collection[str], notes: No
     idle = {link.name for link in links if link.name not in busy and link.primitives and link.name in robot.leading}
     for name in sorted(idle, key=list(robot.links).index):
         joint = robot.leading[name]
-        reason = "it carries no mass, so it is fixed at zero"
-        notes.pass_over("motion of links", robot.joints[joint], name, reason=reason, tag="joint")
+        notes.pass_over(
+            "joint", repr(joint), robot.joints[joint], "it moves nothing that has a mass, and is held at zero"
+        )
     fixed = [dataclasses.replace(link, primitives=()) if link.name in idle else link for link in links]
     return fixed, {robot.leading[name] for name in idle}
 
