@@ -56,6 +56,11 @@ class Notes:
         except ModelError as error:
             self._errors.append((element.line, str(error)))
 
+    @property
+    def has_errors(self) -> bool:
+        """True if an error was collected."""
+        return bool(self._errors)
+
     def check(self) -> tuple[str, ...]:
         """Return a sentence for each kind of element that is passed over.
 

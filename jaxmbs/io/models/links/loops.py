@@ -38,6 +38,18 @@ def close_at_frames(elements: Elements, name: str, first: LinkFrame, second: Lin
     elements.constraints[elements.unused_name(name)] = joint
 
 
+def loop_pairs(loops) -> list[tuple[str, Any]]:
+    """Return loops, given as a mapping or as pairs, as pairs of a name and a constraint or frames.
+
+    Raises:
+        ModelError: the loops are neither.
+    """
+    pairs = list(loops.items() if isinstance(loops, Mapping) else loops)
+    if any(not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str) for pair in pairs):
+        raise ModelError("loops must be a mapping, or pairs, of names and constraints or frames")
+    return [(name, given) for name, given in pairs]
+
+
 def add_loops(elements: Elements, loops, links_of: Mapping[str, str]) -> None:
     """Add the loops that the user gives.
 
@@ -51,10 +63,7 @@ def add_loops(elements: Elements, loops, links_of: Mapping[str, str]) -> None:
     Raises:
         ModelError: not such pairs, unknown frames, or a name that is used already.
     """
-    pairs = loops.items() if isinstance(loops, Mapping) else loops
-    if isinstance(pairs, str) or any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in pairs):
-        raise ModelError("loops must be a mapping, or pairs, of names and constraints or frames")
-    for name, given in pairs:
+    for name, given in loop_pairs(loops):
         if elements.unused_name(name) != name:
             raise ModelError(f"loop {name!r}: another element has this name; choose another")
         if isinstance(given, AbstractConstraint):

@@ -120,8 +120,9 @@ def _pass_over_unknown(root: LineElement, scene: LineElement, notes: Notes) -> N
         for child in parent:
             if child.tag not in KNOWN[parent.tag]:
                 reason = REASONS.get(child.tag, "not mechanics, or not part of SDF")
-                named = child if child.get("name") and child.tag != "collision" else parent
-                notes.pass_over(child.tag, f"{named.tag} {named.get('name', '')!r}", child, reason)
+                owner = f"{parent.tag} {parent.get('name', '')!r}"
+                own = child.get("name") and child.tag != "collision"
+                notes.pass_over(child.tag, repr(child.get("name")) if own else owner, child, reason)
 
 
 class _SdfModel:

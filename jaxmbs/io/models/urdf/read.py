@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces, spatial
-from jaxmbs.element import GROUND
+from jaxmbs.element import GROUND, AbstractConstraint
 from jaxmbs.io.models.links.couplings import couple
 from jaxmbs.io.models.links.elements import Elements, elements_of
-from jaxmbs.io.models.links.loops import add_loops
+from jaxmbs.io.models.links.loops import add_loops, loop_pairs
 from jaxmbs.io.models.links.tree import FREE, Link, PrimitiveJoint, frames_at_zero
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.io.models.notes import Notes
@@ -70,7 +70,7 @@ def read_urdf(path: Path, options: ReadOptions) -> Model:
     robot = _Robot(root, notes, options, closed)
     notes.check()
     links = _on_base(robot.tree(), options.base)
-    loops = [*closed.loops(robot.links), *_pairs(options.loops)]
+    loops = [*closed.loops(robot.links), *loop_pairs(options.loops)]
     links, idle = _fix_idle(links, robot, {end for _, given in loops for end in _ends_of(given)}, notes)
     elements = elements_of(
         links, range_tag="limit", ignore=options.ignore, passed_over=notes.passed_over, keep_moving=True
@@ -109,14 +109,11 @@ def read_urdf(path: Path, options: ReadOptions) -> Model:
     )
 
 
-def _pairs(loops):
-    """Return loops that are given as a mapping or as pairs, as pairs."""
-    return loops.items() if hasattr(loops, "items") else loops
-
-
 def _ends_of(given) -> tuple[str, ...]:
     """Return the names of the links, or joints, that a loop connects."""
-    return (given.i, given.j) if hasattr(given, "i") else tuple(given)[:2]
+    if isinstance(given, AbstractConstraint):
+        return given.i, given.j
+    return tuple(given[:2]) if isinstance(given, tuple | list) else ()
 
 
 def _pass_over_unknown(root: LineElement, notes: Notes) -> None:
@@ -129,9 +126,9 @@ def _pass_over_unknown(root: LineElement, notes: Notes) -> None:
                 reason = "not mechanics, or not part of URDF"
             else:
                 continue
-            named = child if parent is root else parent
-            name = f"{named.tag} {named.get('name')!r}" if named.get("name") else ""
-            notes.pass_over(child.tag, name, child, reason)
+            own = repr(child.get("name")) if child.get("name") else ""
+            owner = own if parent is root else f"{parent.tag} {parent.get('name', '')!r}"
+            notes.pass_over(child.tag, owner, child, reason)
 
 
 def _rename_ground(root: LineElement) -> None:
@@ -186,6 +183,9 @@ class _Robot:
                 # A root called "world" is the ground, unless it is to move.
                 fixed = name in FIXED_ROOTS and name not in self.leading and options.base != "free"
                 self._parts[name] = NO_INERTIA if fixed else inertial_of(name, link, notes, options.ignore)
+        if notes.has_errors:
+            # Joints that could not be read would be missed again.
+            return
         roots = [name for name in self.links if name not in self.leading]
         if len(roots) > 1:
             with notes.errors_of(self.links[roots[1]]):
