@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from test_urdf_loops import FIVE_BAR, MEETS, TIP
 
 import jaxmbs as mbs
 import robots
 from jaxmbs import spatial
-from test_urdf_loops import FIVE_BAR, MEETS, TIP
 
 H = np.pi / 2
 
@@ -15,8 +15,8 @@ def _link(name, mass=1.0, com=(0, 0, 0), moments=(1, 1, 1), pose="", more=""):
     """Return the SDF of a link."""
     entries = zip(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), (*moments, 0, 0, 0)[:6], strict=True)
     inertia = "".join(f"<{key}>{value}</{key}>" for key, value in entries)
-    place = f"<pose>{' '.join(map(str, com))} 0 0 0</pose>"
-    return f'<link name="{name}">{pose}<inertial>{place}<mass>{mass}</mass><inertia>{inertia}</inertia></inertial>{more}</link>'
+    place = f"<pose>{' '.join(map(str, com))} 0 0 0</pose><mass>{mass}</mass>"
+    return f'<link name="{name}">{pose}<inertial>{place}<inertia>{inertia}</inertia></inertial>{more}</link>'
 
 
 def _joint(name, kind, parent, child, axis="0 0 1", pose="", more="", in_axis=""):
@@ -51,10 +51,10 @@ FIVE_BAR_SDF = _model(
     ),
     _joint("base", "fixed", "world", "plate"),
     _joint("motor_left", "revolute", "plate", "left"),
-    _joint("motor_right", "revolute", "plate", "right", "0 -1 0", in_axis="").replace("<xyz>", '<xyz expressed_in="__model__">'),
+    _joint("motor_right", "revolute", "plate", "right", "0 -1 0").replace("<xyz>", '<xyz expressed_in="__model__">'),
     _joint("knee_left", "continuous", "left", "left_rod"),
     _joint("knee_right", "revolute", "right", "right_rod"),
-    _joint("tip", "revolute", "left_rod", "right_rod", pose=f'<pose relative_to="left_rod">{TIP[0]} {TIP[1]} 0 0 0 0</pose>'),
+    _joint("tip", "revolute", "left_rod", "right_rod", pose='<pose relative_to="left_rod">0.6 0 0 0 0 0</pose>'),
 )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def test_springs_limits_and_joints(tmp_path):
         _joint("cross", "universal", "b", "c", "1 0 0", more="<axis2><xyz>0 1 0</xyz></axis2>"),
         _joint("ball", "ball", "c", "d"),
         _joint("back", "prismatic", "d", "a", "0 1 0", in_axis=limit),
-        '<link name="tool"><inertial><mass>0</mass><inertia><ixx>0</ixx><iyy>0</iyy><izz>0</izz></inertia></inertial></link>',
+        _link("tool", 0, moments=(0, 0, 0)),
         _joint("mount", "fixed", "d", "tool", pose="<pose>0 0 0 0 0 0</pose>"),
     )  # fmt: skip
     with pytest.warns(UserWarning, match="limit: joint 'back' .line 1.: a joint that closes a loop has no stops"):

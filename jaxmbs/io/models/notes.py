@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator
+from xml.etree.ElementTree import Element
 
 from jaxmbs.io.models.links.passed_over import PassedOver
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.io.models.options import ReadOptions
-from jaxmbs.io.models.xml_lines import LineElement
+from jaxmbs.io.models.xml_lines import line_of
 
 # Number of errors in one message.
 MAX_ERRORS = 20
@@ -29,14 +30,14 @@ class Notes:
         self._tags: dict[str, None] = {}
         self._errors: list[tuple[int, str]] = []
 
-    def check_ignore(self, root: LineElement, known: Collection[str]) -> None:
+    def check_ignore(self, root: Element, known: Collection[str]) -> None:
         """Raise `ModelError` for tags to be ignored that are neither known nor in the file."""
         tags = {*known, *(element.tag for element in root.iter())}
         for tag in self.passed_over.ignore:
             if tag not in tags:
                 raise ModelError(f"{tag!r} cannot be ignored: the file has no such tag; known are {', '.join(known)}")
 
-    def pass_over(self, tag: str, name: str, element: LineElement, reason: str) -> None:
+    def pass_over(self, tag: str, name: str, element: Element | None, reason: str) -> None:
         """Take down that an element is passed over.
 
         Args:
@@ -46,15 +47,15 @@ class Notes:
             reason: a clause that says why.
         """
         self._tags[tag] = None
-        self.passed_over.add(tag, f"{name} (line {element.line})".lstrip(), reason)
+        self.passed_over.add(tag, f"{name} (line {line_of(element)})".lstrip(), reason)
 
     @contextlib.contextmanager
-    def errors_of(self, element: LineElement) -> Iterator[None]:
+    def errors_of(self, element: Element) -> Iterator[None]:
         """Collect a `ModelError` that is raised inside, with the line of the element."""
         try:
             yield
         except ModelError as error:
-            self._errors.append((element.line, str(error)))
+            self._errors.append((line_of(element), str(error)))
 
     @property
     def has_errors(self) -> bool:

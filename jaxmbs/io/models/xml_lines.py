@@ -17,7 +17,12 @@ class LineElement(ElementTree.Element):
     line: int = 0
 
 
-def parse_xml(data: bytes) -> LineElement:
+def line_of(element: ElementTree.Element | None) -> int:
+    """Return the number of the line of an element, 0 if it is not known."""
+    return getattr(element, "line", 0)
+
+
+def parse_xml(data: bytes) -> ElementTree.Element:
     """Return the root of XML in UTF-8 without document type and entities.
 
     Unlike the standard this allows blanks and comments before the XML declaration, as ROS does.
@@ -46,7 +51,7 @@ def parse_xml(data: bytes) -> LineElement:
     parser.CharacterDataHandler = builder.data
     try:
         parser.Parse(text.encode(), True)
-        return builder.close()  # type: ignore[return-value]
+        return builder.close()
     except (expat.ExpatError, ValueError) as error:
         raise ModelError(f"malformed XML: {error}") from None
 

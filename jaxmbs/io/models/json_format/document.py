@@ -189,7 +189,8 @@ def model_from(document) -> Model:
     for name, pair in numbers["limits"].items():
         if np.shape(pair) != (2,):
             raise ModelError(f"limits: {name!r} must be [lower, upper]")
-    return Model(bodies, **groups, **numbers, name=texts["name"], unit=unit)
+    given: dict[str, Any] = {**groups, **numbers}
+    return Model(bodies, **given, name=texts["name"], unit=unit)
 
 
 def _counts(bodies: dict, document: dict) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, PrimitiveJoint
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.io.models.notes import Notes
 from jaxmbs.io.models.sdf.poses import MODEL, WORLD, Frames, Place, number_of, text_of, vector_of
-from jaxmbs.io.models.xml_lines import LineElement
 
 # Kinds of the primitives of each type of joint; a gearbox couples two other joints.
 TYPES: dict[str, tuple[str, ...]] = {
@@ -52,11 +52,11 @@ class SdfJoint(NamedTuple):
     child: str
     primitives: tuple[PrimitiveJoint, ...]
     pitch: float
-    element: LineElement
+    element: Element
 
 
 def joint_of_element(
-    element: LineElement, name: str, frames: Frames, version: tuple[int, ...], notes: Notes, ignore: Sequence[str]
+    element: Element, name: str, frames: Frames, version: tuple[int, ...], notes: Notes, ignore: Sequence[str]
 ) -> SdfJoint:
     """Return a joint; `name` is its name in the mechanism."""
     where, kind = f"joint {name!r}", element.get("type", "")
@@ -88,7 +88,7 @@ def joint_of_element(
     return SdfJoint(name, kind, parent, child, tuple(primitives), pitch, element)
 
 
-def _model_axes(axis: LineElement, joint: Place, frames: Frames, version, where: str) -> np.ndarray:
+def _model_axes(axis: Element, joint: Place, frames: Frames, version, where: str) -> np.ndarray:
     """Return the direction of an axis in the frame of the model."""
     xyz = vector_of(axis, "xyz", "0 0 1", where)
     if not np.any(xyz):
@@ -104,11 +104,11 @@ def _model_axes(axis: LineElement, joint: Place, frames: Frames, version, where:
 
 
 def _primitive(
-    kind: str, name: str, point, direction, axis: LineElement | None, joint: str, notes: Notes, ignore, where: str
+    kind: str, name: str, point, direction, axis: Element | None, joint: str, notes: Notes, ignore, where: str
 ) -> PrimitiveJoint:
     """Return a primitive with the dynamics and the limits of its axis."""
     dynamics, limit = (None if axis is None else axis.find(tag) for tag in ("dynamics", "limit"))
-    values = {
+    values: dict[str, Any] = {
         "damping": number_of(dynamics, "damping", 0.0, where),
         "friction": number_of(dynamics, "friction", 0.0, where),
         "stiffness": number_of(dynamics, "spring_stiffness", 0.0, where),
@@ -116,7 +116,7 @@ def _primitive(
     for tag in ("damping", "friction"):
         values[tag] *= tag not in ignore
     if joint not in ("revolute", "continuous", "prismatic") and any(values.values()):
-        notes.pass_over("dynamics", where, axis.find("dynamics"), f"{joint} joints have none")
+        notes.pass_over("dynamics", where, dynamics, f"{joint} joints have none")
         values = {}
     limits = None
     if limit is not None and joint in ("revolute", "prismatic") and "limit" not in ignore:
@@ -131,7 +131,7 @@ def _primitive(
     return PrimitiveJoint(kind, name, point, direction, rest=rest, limits=limits, **values)
 
 
-def _pitch(element: LineElement, where: str) -> float:
+def _pitch(element: Element, where: str) -> float:
     """Return the advance of a screw in a turn, positive for a right-handed one."""
     pitch = number_of(element, "screw_thread_pitch", 0.0, where)
     if pitch == 0:

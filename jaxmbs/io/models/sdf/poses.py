@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from jaxmbs.io.models.model import ModelError
-from jaxmbs.io.models.xml_lines import LineElement, numbers_in, roll_pitch_yaw
+from jaxmbs.io.models.xml_lines import numbers_in, roll_pitch_yaw
 
 # Name of the frame of a model in SDF.
 MODEL = "__model__"
@@ -35,18 +36,18 @@ class Place(NamedTuple):
 HERE = Place(np.zeros(3), np.eye(3))
 
 
-def version_of(root: LineElement) -> tuple[int, ...]:
+def version_of(root: Element) -> tuple[int, ...]:
     """Return the version of a file, such as (1, 7)."""
     return tuple(int(word) for word in re.findall(r"\d+", root.get("version", "1.7")))[:2] or (1, 7)
 
 
-def text_of(element: LineElement | None, tag: str, default: str = "") -> str:
+def text_of(element: Element | None, tag: str, default: str = "") -> str:
     """Return the text of a child without blanks around it."""
     child = None if element is None else element.find(tag)
     return default if child is None or child.text is None or not child.text.strip() else child.text.strip()
 
 
-def number_of(element: LineElement | None, tag: str, default: float, where: str) -> float:
+def number_of(element: Element | None, tag: str, default: float, where: str) -> float:
     """Return the number in a child; messages begin with `where`. Infinite numbers are allowed."""
     text = text_of(element, tag)
     if text.lstrip("+-").lower() in ("inf", "infinity"):
@@ -54,12 +55,12 @@ def number_of(element: LineElement | None, tag: str, default: float, where: str)
     return float(numbers_in(text, 1, where, tag)[0]) if text else default
 
 
-def vector_of(element: LineElement | None, tag: str, default: str, where: str) -> np.ndarray:
+def vector_of(element: Element | None, tag: str, default: str, where: str) -> np.ndarray:
     """Return the three numbers in a child; messages begin with `where`."""
     return numbers_in(text_of(element, tag, default), 3, where, tag)
 
 
-def own_place(element: LineElement | None, where: str) -> Place:
+def own_place(element: Element | None, where: str) -> Place:
     """Return the place that the `pose` of an element gives: x, y, z, roll, pitch, yaw, or a quaternion x, y, z, w."""
     pose = None if element is None else element.find("pose")
     if pose is None or not (pose.text or "").strip():
@@ -85,8 +86,8 @@ class Frames:
         ModelError: a frame that is not known, or poses that are relative to each other in a circle.
     """
 
-    def __init__(self, model: LineElement):
-        self._elements: dict[str, LineElement] = {}
+    def __init__(self, model: Element):
+        self._elements: dict[str, Element] = {}
         self._found: dict[str, Place] = {MODEL: HERE}
         self._open: list[str] = []
         # Joints come last: their frames may have the name of a link in old files.
@@ -107,7 +108,7 @@ class Frames:
         self._open.remove(name)
         return self._found[name]
 
-    def of_element(self, element: LineElement) -> Place:
+    def of_element(self, element: Element) -> Place:
         """Return the place of a link, joint or frame in the frame of the model."""
         where = f"{element.tag} {element.get('name', '')!r}"
         pose = element.find("pose")

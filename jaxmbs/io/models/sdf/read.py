@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +22,7 @@ from jaxmbs.io.models.possible_inertia import possible_inertia
 from jaxmbs.io.models.sdf.joints import SdfJoint, gear_of, joint_of_element, tree_of
 from jaxmbs.io.models.sdf.poses import HERE, WORLD, Frames, Place, number_of, own_place, text_of, vector_of, version_of
 from jaxmbs.io.models.urdf.parts import NO_INERTIA, REPAIRED
-from jaxmbs.io.models.xml_lines import LineElement, parse_xml
+from jaxmbs.io.models.xml_lines import parse_xml
 
 # Tags of SDF that mean something to a mechanism and that `ignore` of `load` may name, to be left out.
 IGNORABLE = ("collision", "damping", "friction", "inertia", "limit")
@@ -76,7 +77,8 @@ def read_sdf(path: Path, options: ReadOptions) -> Model:
         raise ModelError(f"the root of an SDF must be <sdf>, got <{root.tag}>")
     notes = Notes(options)
     notes.check_ignore(root, IGNORABLE)
-    scene = root.find("world") if root.find("world") is not None else root
+    world = root.find("world")
+    scene = root if world is None else world
     _pass_over_unknown(root, scene, notes)
     models = scene.findall("model")
     named = [_SdfModel(model, len(models) > 1, version_of(root), notes, options) for model in models]
@@ -112,7 +114,7 @@ def read_sdf(path: Path, options: ReadOptions) -> Model:
     )
 
 
-def _pass_over_unknown(root: LineElement, scene: LineElement, notes: Notes) -> None:
+def _pass_over_unknown(root: Element, scene: Element, notes: Notes) -> None:
     """Take down the tags that are not read."""
     parents = [*dict.fromkeys((root, scene)), *scene.findall("model")]
     parents += [part for model in scene.findall("model") for part in (*model.findall("link"), *model.findall("joint"))]
@@ -132,9 +134,7 @@ class _SdfModel:
         links: its links, parents before their children.
     """
 
-    def __init__(
-        self, model: LineElement, qualified: bool, version: tuple[int, ...], notes: Notes, options: ReadOptions
-    ):
+    def __init__(self, model: Element, qualified: bool, version: tuple[int, ...], notes: Notes, options: ReadOptions):
         self._prefix = f"{model.get('name', '')}::" if qualified else ""
         self._model, self._frames = model, Frames(model)
         self._joints: dict[str, SdfJoint] = {}
@@ -160,7 +160,7 @@ class _SdfModel:
         """Return the name in the mechanism of a link."""
         return f"{self._prefix}{name}" if name != GROUND else f"{self._prefix}{GROUND}_"
 
-    def _add_link(self, element: LineElement) -> None:
+    def _add_link(self, element: Element) -> None:
         """Read a link."""
         name = element.get("name", "")
         where = f"link {name!r}"
@@ -186,7 +186,7 @@ class _SdfModel:
             self._notes.pass_over("inertia", where, given, REPAIRED)
         self._parts[name] = place, mass, at.r, possible.inertia
 
-    def _add_joint(self, element: LineElement, version: tuple[int, ...]) -> None:
+    def _add_joint(self, element: Element, version: tuple[int, ...]) -> None:
         """Read a joint, unless it is one to the world and the base is to be free."""
         name = element.get("name", "")
         if not name or name in self._joints:

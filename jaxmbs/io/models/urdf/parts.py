@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+from xml.etree.ElementTree import Element
+
 import numpy as np
 
 from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, PrimitiveJoint, along_z
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.io.models.notes import Notes
 from jaxmbs.io.models.possible_inertia import possible_inertia
-from jaxmbs.io.models.xml_lines import LineElement, numbers_in, roll_pitch_yaw
+from jaxmbs.io.models.xml_lines import numbers_in, roll_pitch_yaw
 
 # Mass, centre of mass and inertia of a link of URDF without the tag `inertial`.
-NO_INERTIA = 0.0, np.zeros(3), np.zeros((3, 3))
+NO_INERTIA: tuple[float, Any, Any] = 0.0, np.zeros(3), np.zeros((3, 3))
 # Kind of primitive joint for each type of joint with one, and for Bullet's spherical joint.
 KINDS = {"revolute": HINGE, "continuous": HINGE, "prismatic": SLIDE, "spherical": BALL}
 # Reason that is given for inertias that are changed.
 REPAIRED = "no body has these moments, so the nearest possible ones are taken"
 
 
-def numbers(element: LineElement | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
+def numbers(element: Element | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
     """Return an attribute as numbers (count,); messages begin with `where`."""
     text = default if element is None else element.attrib.get(attribute, default)
     return numbers_in(text, count, where, attribute)
 
 
-def number(element: LineElement | None, attribute: str, default: str, where: str) -> float:
+def number(element: Element | None, attribute: str, default: str, where: str) -> float:
     """Return an attribute as a number; messages begin with `where`."""
     return float(numbers(element, attribute, default, 1, where)[0])
 
 
-def origin_of(element: LineElement | None, where: str) -> tuple[np.ndarray, np.ndarray]:
+def origin_of(element: Element | None, where: str) -> tuple[np.ndarray, np.ndarray]:
     """Return r (3,) and A (3, 3) of the origin of an element."""
     origin = None if element is None else element.find("origin")
     return numbers(origin, "xyz", "0 0 0", 3, where), roll_pitch_yaw(numbers(origin, "rpy", "0 0 0", 3, where))
 
 
-def inertial_of(name: str, link: LineElement, notes: Notes, ignore) -> tuple[float, np.ndarray, np.ndarray]:
+def inertial_of(name: str, link: Element, notes: Notes, ignore) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the mass, the centre of mass (3,), and the inertia about it (3, 3) in the frame of the link."""
     found, where = link.find("inertial"), f"link {name!r}"
     if found is None:
@@ -57,7 +60,7 @@ def inertial_of(name: str, link: LineElement, notes: Notes, ignore) -> tuple[flo
     return mass, r, possible.inertia
 
 
-def primitives_of(name: str, joint: LineElement, notes: Notes, ignore) -> tuple[PrimitiveJoint, ...]:
+def primitives_of(name: str, joint: Element, notes: Notes, ignore) -> tuple[PrimitiveJoint, ...]:
     """Return the primitives of a joint: none if it is fixed, three if it is planar."""
     where, kind = f"joint {name!r}", joint.get("type", "")
     if kind not in (*KINDS, "fixed", "floating", "planar"):

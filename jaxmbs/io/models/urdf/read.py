@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +21,7 @@ from jaxmbs.io.models.notes import Notes
 from jaxmbs.io.models.options import ReadOptions
 from jaxmbs.io.models.urdf.loops import ClosedLoops, closed_loops_of
 from jaxmbs.io.models.urdf.parts import NO_INERTIA, inertial_of, number, origin_of, primitives_of
-from jaxmbs.io.models.xml_lines import LineElement, parse_xml
+from jaxmbs.io.models.xml_lines import parse_xml
 
 # Tags of URDF that mean something to a mechanism and that `ignore` of `load` may name, to be left out.
 IGNORABLE = ("collision", "damping", "friction", "inertia", "limit", "mimic")
@@ -116,7 +117,7 @@ def _ends_of(given) -> tuple[str, ...]:
     return tuple(given[:2]) if isinstance(given, tuple | list) else ()
 
 
-def _pass_over_unknown(root: LineElement, notes: Notes) -> None:
+def _pass_over_unknown(root: Element, notes: Notes) -> None:
     """Take down the tags of the robot, its links and joints that are not read, and collisions."""
     for parent in (root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")):
         for child in parent:
@@ -131,7 +132,7 @@ def _pass_over_unknown(root: LineElement, notes: Notes) -> None:
             notes.pass_over(child.tag, owner, child, reason)
 
 
-def _rename_ground(root: LineElement) -> None:
+def _rename_ground(root: Element) -> None:
     """Rename a link "ground", which is the name of the fixed frame, to "ground_"."""
     for path, attribute in (("link", "name"), ("joint/parent", "link"), ("joint/child", "link")):
         for element in root.findall(path):
@@ -139,9 +140,9 @@ def _rename_ground(root: LineElement) -> None:
                 element.set(attribute, f"{GROUND}_")
 
 
-def _by_name(root: LineElement, tag: str, notes: Notes) -> dict[str, LineElement]:
+def _by_name(root: Element, tag: str, notes: Notes) -> dict[str, Element]:
     """Return the elements with a tag by name."""
-    found: dict[str, LineElement] = {}
+    found: dict[str, Element] = {}
     for element in root.findall(tag):
         name = element.get("name", "")
         with notes.errors_of(element):
@@ -164,7 +165,7 @@ class _Robot:
         leading: name of the joint that leads to each link, except roots.
     """
 
-    def __init__(self, root: LineElement, notes: Notes, options: ReadOptions, closed: ClosedLoops):
+    def __init__(self, root: Element, notes: Notes, options: ReadOptions, closed: ClosedLoops):
         self.links, self.joints = _by_name(root, "link", notes), _by_name(root, "joint", notes)
         self.parent_of: dict[str, str] = {}
         self.child_of: dict[str, str] = {}
@@ -197,7 +198,7 @@ class _Robot:
                 names = ", ".join(map(repr, self.leading.values()))
                 raise ModelError(f"joints {names}: form a loop without a root")
 
-    def _connect(self, name: str, joint: LineElement) -> None:
+    def _connect(self, name: str, joint: Element) -> None:
         """Take down the two links of a joint."""
         ends = []
         for tag in ("parent", "child"):
@@ -226,8 +227,8 @@ class _Robot:
             waiting += below[name][::-1]
             joint = self.leading.get(name, "")
             if joint:
-                place = self._origins[joint]
-                done.append(Link(name, self.parent_of[joint], *place, self._primitives[joint], *self._parts[name]))
+                r, a = self._origins[joint]
+                done.append(Link(name, self.parent_of[joint], r, a, self._primitives[joint], *self._parts[name]))
             else:
                 # A fixed root without mass is the ground: its inertia has no effect.
                 parts = self._parts[name] if self._parts[name][0] or self._base == "free" else NO_INERTIA
