@@ -191,6 +191,9 @@ class Model(Mechanism):
             name: a hinge or slide, or a joint with a single angle or slide such as a screw.
             motion: its coordinate, in radians or units of length: a motion, a number or a function of time.
 
+        Returns:
+            a `Model` with the same data.
+
         Raises:
             ValueError: no such joint, or one with several coordinates.
 
@@ -209,6 +212,9 @@ class Model(Mechanism):
 
         Args:
             name: a driver, or a joint that drivers move.
+
+        Returns:
+            a `Model` with the same data.
 
         Raises:
             ValueError: no such driver, and no driver at a joint of this name.
@@ -230,6 +236,9 @@ class Model(Mechanism):
 
         Args:
             names: bodies, constraints, drivers or forces.
+
+        Returns:
+            a `Model` with the data that apply to the rest.
 
         Raises:
             ValueError: no element has such a name, or no body is left.
