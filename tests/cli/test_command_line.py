@@ -329,9 +329,8 @@ def test_cache_is_shown_and_emptied(run, tmp_path, monkeypatch):
     assert run("cache")[1] == {"folder": None}
 
 
+@pytest.mark.filterwarnings("default:robot.urdf. passed over:UserWarning")
 def test_bases_and_strictness_of_robots(tmp_path, capsys):
-    from jaxmbs.cli import main
-
     inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
     robot, copy = tmp_path / "robot.urdf", tmp_path / "robot.json"
     robot.write_text(f'<robot name="r"><link name="trunk">{inertial}<contact/></link></robot>')
