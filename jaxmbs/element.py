@@ -134,6 +134,7 @@ class AbstractConstraint(Structured):
         dimension: 2 in the plane, 3 in space.
         rows: length of Φ.
         extra: names of the extra coordinates of the constraint, all of them angles, such as those of a cam's contact.
+        others: names of further bodies, whose poses `residual` takes after the time; only couplings of joints have any.
         length_fields: names of fields that hold lengths or positions. The size of the mechanism is computed from them;
             names that an element does not have are ignored.
     """
@@ -141,6 +142,7 @@ class AbstractConstraint(Structured):
     dimension: ClassVar[int]
     rows: ClassVar[int]
     extra: ClassVar[tuple[str, ...]] = ()
+    others: ClassVar[tuple[str, ...]] = ()
     length_fields: ClassVar[tuple[str, ...]] = LENGTH_FIELDS
 
     if TYPE_CHECKING:
@@ -161,7 +163,7 @@ class AbstractConstraint(Structured):
 
     @abc.abstractmethod
     def residual(self, i: Any, j: Any, t: Float[Array, ""], *extra: Float[Array, ""]) -> Float[Array, " rows"]:
-        """Return Φ for the pose `i` of the first body, the pose `j` of the second, the time, and extra coordinates."""
+        """Return Φ for the poses of bodies i and j, the time, poses of `others` if there are any, and extra coordinates."""
 
     def components(self, i: Any, force: Array, torque: Array) -> Float[Array, " c"]:
         """Return force and torque, given in the ground frame, in the frame of the joint, or of body i with pose `i`."""

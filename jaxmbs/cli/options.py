@@ -26,17 +26,25 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add the arguments for a model file."""
     parser.add_argument(
         "model", type=Path, nargs="?" if optional else None, metavar="MODEL",
-        help="a file that ends in .json, .xml, .mjcf or .urdf",
+        help="a file that ends in .json, .xml, .mjcf, .urdf or .sdf",
     )  # fmt: skip
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="TAG",
-        help="skip elements that cannot be represented, by their tag in MJCF or URDF: contact, actuator, …",
+        help="leave out elements without mention, by their tag in MJCF, URDF or SDF: contact, limit, …",
     )  # fmt: skip
+    parser.add_argument("--strict", action="store_true", help="refuse elements that cannot be represented")
+    parser.add_argument(
+        "--allow", action="append", default=[], metavar="FOLDER",
+        help="a folder outside that of the model, relative to it, in which files may be read: ../meshes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--base", choices=("fixed", "free"), help="connect the root of a robot with the ground, or let it move"
+    )
 
 
 def read_model(args):
     """Return the model of the arguments of `add_model`."""
-    return mbs.load(args.model, ignore=args.ignore)
+    return mbs.load(args.model, strict=args.strict, ignore=args.ignore, allow=args.allow, base=args.base)
 
 
 def add_tolerance(parser: argparse.ArgumentParser) -> None:

@@ -82,7 +82,7 @@ def run(args) -> Report:
     if args.merge:
         return _merge(args)
     if args.model is None:
-        raise ValueError("MODEL is missing: give a file that ends in .json, .xml, .mjcf or .urdf")
+        raise ValueError("MODEL is missing: give a file that ends in .json, .xml, .mjcf, .urdf or .sdf")
     return _sweep(args)
 
 

@@ -132,7 +132,7 @@ class CartesianEquations(AbstractDenseEquations):
         """Indices of the rows of elements that have extra coordinates or act on a light body, and the mean mass."""
         mech, light = self.mech, self.mech.light
         elements = {**mech.constraints, **mech.drivers}
-        chosen = [name for name, e in elements.items() if e.extra or e.i in light or e.j in light]
+        chosen = [name for name, e in elements.items() if e.extra or light & {e.i, e.j, *e.others}]
         slices = mech.layout.row_slices
         rows = [k for name in chosen for k in range(slices[name].start, slices[name].stop)]
         return np.array(rows, int), mean_mass(mech)

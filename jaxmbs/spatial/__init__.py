@@ -3,6 +3,7 @@
 from jaxmbs.spatial.body import Body as Body
 from jaxmbs.spatial.body import Pose as Pose
 from jaxmbs.spatial.body import coordinates as coordinates
+from jaxmbs.spatial.coupling import JointCoupling as JointCoupling
 from jaxmbs.spatial.drivers import DistanceDriver as DistanceDriver
 from jaxmbs.spatial.drivers import RevoluteDriver as RevoluteDriver
 from jaxmbs.spatial.drivers import TranslationalDriver as TranslationalDriver

@@ -130,7 +130,7 @@ def residual_of(
     """
     pose = (lambda body: mech.layout.pose(body, q)) if poses is None else poses.get
     extra = q[mech.layout.extra_slices[name]] if element.extra else ()
-    return element.residual(pose(element.i), pose(element.j), t, *extra)
+    return element.residual(pose(element.i), pose(element.j), t, *map(pose, element.others), *extra)
 
 
 def _as_arrays(mech: Mechanism, q: Coordinates, t: ArrayLike) -> tuple[Array, Array]:

@@ -351,7 +351,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
         if element.dimension != dimension:
             raise ValueError("planar and spatial elements cannot be mixed")
         if kind != "body":
-            for body in (element.i, element.j):
+            for body in (element.i, element.j, *element.others):
                 if body not in known:
                     raise ValueError(unknown("body", body, known))
             if element.i == element.j:

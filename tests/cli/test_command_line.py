@@ -327,3 +327,18 @@ def test_cache_is_shown_and_emptied(run, tmp_path, monkeypatch):
     assert run("cache")[1]["files"] == 0
     monkeypatch.setenv("JAXMBS_CACHE", "off")
     assert run("cache")[1] == {"folder": None}
+
+
+@pytest.mark.filterwarnings("default:robot.urdf. passed over:UserWarning")
+def test_bases_and_strictness_of_robots(tmp_path, capsys):
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    robot, copy = tmp_path / "robot.urdf", tmp_path / "robot.json"
+    robot.write_text(f'<robot name="r"><link name="trunk">{inertial}<contact/></link></robot>')
+    assert main(["convert", str(robot), str(copy)]) == 0
+    assert "passed over: contact: link 'trunk' (line 1)" in capsys.readouterr().err
+    assert '"trunk on ground"' in copy.read_text()
+    assert main(["convert", str(robot), str(copy), "--base", "free", "--ignore", "contact"]) == 0
+    assert capsys.readouterr().err == ""
+    assert '"trunk on ground"' not in copy.read_text()
+    assert main(["convert", str(robot), str(copy), "--strict"]) == 2
+    assert "contact" in capsys.readouterr().err

@@ -77,8 +77,13 @@ joint = f'<joint name="{{0}}" type="continuous">{ends}</joint>'
 pins = ("O", "base", "crank", 0), ("A", "crank", "coupler", 1), ("C", "base", "rocker", 2)
 links = "".join(map(link.format, ("base", "crank", "coupler", "rocker")))
 tree = "".join(joint.format(*pin) for pin in pins)
-Path("four_bar.urdf").write_text(f'<robot name="four_bar">{links}{tree}</robot>')
-Path("arm.urdf").write_text(f'<robot name="arm">{links}{tree}</robot>')
+fixed = joint.replace("continuous", "fixed")
+ends = [fixed.format("end", "coupler", "rod_end", 1), fixed.format("top", "rocker", "crank_pin", 1)]
+frames = '<link name="rod_end"/><link name="crank_pin"/>' + "".join(ends)
+Path("four_bar.urdf").write_text(f'<robot name="four_bar">{links}{frames}{tree}</robot>')
+arm = link.format("trunk") + link.format("upper") + '<link name="gripper"/>'
+arm += joint.format("hip", "trunk", "upper", 1) + fixed.format("wrist", "upper", "gripper", 1)
+Path("arm.urdf").write_text(f'<robot name="arm">{arm}</robot>')
 Path("scene.xml").write_text('''<mujoco><worldbody><body name="arm"><joint name="pin" axis="0 0 1"/>
 <inertial pos="1 0 0" mass="1" diaginertia="1 1 1"/></body></worldbody>
 <actuator><motor name="push" joint="pin"/></actuator></mujoco>''')

@@ -284,15 +284,22 @@ def answered(m, d, names):
     return answer
 
 
-def by_pinocchio(text, names, *, seed=0):
-    """Return a random state of a URDF robot with accelerations by Pinocchio's articulated-body algorithm."""
+def by_pinocchio(robot, names, *, seed=0, free=False, state=None):
+    """Return a state of a robot, URDF or Pinocchio's model, with accelerations by the articulated-body algorithm.
+
+    The state is random unless its q, v and v̇ are given. With `free` the base floats.
+    """
     import pinocchio as pin
 
-    robot = pin.buildModelFromXML(text)
+    if isinstance(robot, str):
+        robot = pin.buildModelFromXML(robot, *[pin.JointModelFreeFlyer()] * free)
     data, rng = robot.createData(), np.random.default_rng(seed)
-    q = pin.integrate(robot, pin.neutral(robot), rng.normal(size=robot.nv))
-    v = rng.normal(size=robot.nv)
-    a = pin.aba(robot, data, q, v, -robot.damping * v)
+    if state is None:
+        q = pin.integrate(robot, pin.neutral(robot), rng.normal(size=robot.nv))
+        v = rng.normal(size=robot.nv)
+        a = pin.aba(robot, data, q, v, -robot.damping * v)
+    else:
+        q, v, a = state
     pin.forwardKinematics(robot, data, q, v, a)
     pin.updateFramePlacements(robot, data)
     answer = Answer({}, {}, {})
@@ -314,14 +321,14 @@ def by_pinocchio(text, names, *, seed=0):
 
 
 def accelerations(model, q, v):
-    """Return v̇ by the equations of motion, as a dense system."""
+    """Return v̇ by the equations of motion, as a dense system, which massless bodies may belong to."""
     import jaxmbs as mbs
 
     bodies = mbs.Augmented().of(model)
-    mass, rows, rhs = bodies.mass_matrix(q), np.asarray(bodies.constraint_jacobian(q)), bodies.acceleration_rhs(q, v)
-    free = np.linalg.solve(mass, bodies.force(q, v))
-    by_multipliers = np.linalg.solve(mass, rows.T)
-    return free + by_multipliers @ np.linalg.lstsq(rows @ by_multipliers, rhs - rows @ free, rcond=1e-12)[0]
+    rows = np.asarray(bodies.constraint_jacobian(q))
+    matrix = np.block([[bodies.mass_matrix(q), rows.T], [rows, np.zeros((len(rows), len(rows)))]])
+    rhs = np.concatenate([bodies.force(q, v), bodies.acceleration_rhs(q, v)])
+    return np.linalg.lstsq(matrix, rhs, rcond=1e-14)[0][: len(v)]
 
 
 def states(answer, model):

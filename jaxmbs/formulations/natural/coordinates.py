@@ -147,7 +147,7 @@ class NaturalCoordinates(Space):
         for name, element in {**self.mech.constraints, **self.mech.drivers}.items():
             kept = self._remaining.get(name, tuple(range(element.rows)))
             if kept:
-                supporting = bool(element.extra) or bool({element.i, element.j} & light)
+                supporting = bool(element.extra) or bool({element.i, element.j, *element.others} & light)
                 rows = partial(self._remaining_rows, name=name, element=element, kept=kept)
                 found.append(Condition(len(kept), rows, supporting))
         return found

@@ -1,4 +1,4 @@
-"""Models of mechanisms as files: the JSON format of jaxmbs, MJCF, URDF."""
+"""Models of mechanisms as files: the JSON format of jaxmbs, MJCF, URDF, SDF."""
 
 from jaxmbs.io.models.front import load as load
 from jaxmbs.io.models.front import save as save

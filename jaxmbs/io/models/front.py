@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -25,20 +26,21 @@ def load(
     allow: Sequence[str] = (),
     base: str | None = None,
 ) -> Model:
-    """Read a mechanism from a file: `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`.
+    """Read a mechanism from a file: `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`, `.sdf`.
 
     Nothing in a file is executed. No file outside its folder is opened unless `allow` names its folder. MJCF needs the
-    package `mujoco`.
+    package `mujoco`. A warning says which elements of the file are passed over.
 
     Args:
         path: the file.
-        strict: for MJCF and URDF: if True, elements that cannot be represented are errors. Otherwise they are passed
-            over, and `.passed_over` of the model lists them.
-        ignore: for MJCF and URDF: tags such as "actuator" or "range" of elements to leave out.
-        loops: for URDF, which describes trees only: the joints that close loops, as constraints by name (a mapping or
-            pairs).
+        strict: for MJCF, URDF and SDF: if True, elements that cannot be represented are errors. Otherwise they are
+            passed over, and `.passed_over` of the model lists them.
+        ignore: for MJCF, URDF and SDF: tags such as "actuator" or "range" of elements to leave out without mention.
+        loops: for URDF, which describes trees only, and SDF: the joints that close loops by name, as a mapping or pairs:
+            constraints, or the names of two frames and maybe "ball" (unless given), "hinge", "slide" or "rigid", such
+            as ("closing_1", "closing_2", "hinge"). Links and joints of the file are frames.
         allow: folders outside that of the file, relative to it, such as "../meshes", in which files may be read.
-        base: for URDF: "fixed" connects the root of the robot with the ground, "free" lets it move.
+        base: for URDF and SDF: "fixed" connects the root of the robot with the ground, "free" lets it move.
 
     Returns:
         a `Model`: a `Mechanism` with `.guess`, `.velocity`, `.name`, `.limits` and `.passed_over`.
@@ -66,13 +68,16 @@ def load(
     if size > MAX_FILE_BYTES:
         raise ModelError(f"{path.name}: has {size} bytes; models of more than {MAX_FILE_BYTES} bytes are refused")
     try:
-        return reader(path, options)
+        model = reader(path, options)
     except ModelError as error:
         raise ModelError(f"{path.name}: {error}") from None
     except RecursionError:
         raise ModelError(f"{path.name}: is nested too deeply") from None
     except (ValueError, OSError, OverflowError) as error:
         raise ModelError(f"{path.name}: {one_line(error)}") from None
+    if model.passed_over:
+        warnings.warn(f"{path.name}: passed over: {'; '.join(model.passed_over)}", stacklevel=2)
+    return model
 
 
 def save(
@@ -137,8 +142,11 @@ def _format(path: Path) -> tuple[Callable, Callable | None]:
 
             return read_mjcf, write_mjcf
         case ".urdf":
-            from jaxmbs.io.models.urdf import read_urdf
-            from jaxmbs.io.models.urdf_write import write_urdf
+            from jaxmbs.io.models.urdf import read_urdf, write_urdf
 
             return read_urdf, write_urdf
-    raise ModelError(f"{path.name}: the name of a model must end in .json, .xml, .mjcf or .urdf")
+        case ".sdf":
+            from jaxmbs.io.models.sdf import read_sdf
+
+            return read_sdf, None
+    raise ModelError(f"{path.name}: the name of a model must end in .json, .xml, .mjcf, .urdf or .sdf")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from jaxmbs.element import GROUND
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.system.mechanism import DefaultGuess, Mechanism, Named
 
@@ -27,8 +29,22 @@ class ModelError(ValueError):
     Examples:
         >>> mbs.load("arm.step")
         Traceback (most recent call last):
-        jaxmbs.io.models.model.ModelError: arm.step: the name of a model must end in .json, .xml, .mjcf or .urdf
+        jaxmbs.io.models.model.ModelError: arm.step: the name of a model must end in .json, .xml, .mjcf, .urdf or .sdf
     """
+
+
+class BodyFrame(NamedTuple):
+    """A frame of a spatial body, or of the ground.
+
+    Attributes:
+        body: name of the body, or "ground".
+        origin: (3,), in the frame of the body.
+        axes: 3×3, columns are the axes of the frame in the frame of the body.
+    """
+
+    body: str
+    origin: Any
+    axes: Any
 
 
 class Model(Mechanism):
@@ -49,6 +65,8 @@ class Model(Mechanism):
             written; the force that stops a joint is a `JointStop`.
         unit: unit of length, one of "m", "mm", "cm", "in", "ft". Numbers are never converted.
         passed_over: elements of a file that the model does not represent, a sentence for each kind.
+        frames: frames by name that no body has, such as those of links that are part of the ground: a `BodyFrame` each,
+            or body, origin and axes.
 
     Raises:
         ValueError: an element that cannot be used; a limit without a constraint of this name; a guess of the wrong size,
@@ -65,6 +83,8 @@ class Model(Mechanism):
     unit: str = eqx.field(static=True)
     passed_over: tuple[str, ...] = eqx.field(static=True)
     _limits: tuple[tuple[str, float, float], ...] = eqx.field(static=True)
+    # Names, bodies, origins and axes.
+    _frames: tuple[tuple[str, str, tuple, tuple], ...] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -79,6 +99,7 @@ class Model(Mechanism):
         limits: Limits | None = None,
         unit: str = "m",
         passed_over: Sequence[str] = (),
+        frames: Mapping[str, tuple[str, Any, Any]] | None = None,
     ):
         super().__init__(bodies, constraints, drivers, forces)
         single = {*self.layout.coordinates, *self.layout.velocities}
@@ -90,6 +111,9 @@ class Model(Mechanism):
                 raise ValueError(f"limits: no constraint is called {joint!r}")
             if not low <= high:
                 raise ValueError(f"limits: those of {joint!r} must be (lower, upper), got {low} and {high}")
+        for frame, (body, _, _) in (frames or {}).items():
+            if body != GROUND and body not in self.bodies:
+                raise ValueError(f"frames: {frame!r} is on {body!r}, and no body is called so")
         if unit not in LENGTH_UNITS:
             raise ValueError(f"unit must be one of {', '.join(LENGTH_UNITS)}, got {unit!r}")
         q = _concrete("guess", _as_given(self.layout, self.coordinates(guess), guess))
@@ -100,6 +124,10 @@ class Model(Mechanism):
         )
         self.name, self.unit, self.passed_over = name, unit, tuple(passed_over)
         self._limits = tuple((joint, float(low), float(high)) for joint, (low, high) in (limits or {}).items())
+        self._frames = tuple(
+            (frame, body, _numbers(origin, (3,)), _numbers(axes, (3, 3)))
+            for frame, (body, origin, axes) in (frames or {}).items()
+        )
 
     @property
     def guess(self) -> Float[np.ndarray, " n"]:
@@ -123,6 +151,108 @@ class Model(Mechanism):
         return {joint: (low, high) for joint, low, high in self._limits}
 
     @property
+    def frames(self) -> dict[str, BodyFrame]:
+        """Frames by name: those of the bodies, such as links that are part of another, and those on the ground.
+
+        Examples:
+            >>> from jaxmbs import spatial
+            >>> arm = spatial.Body(frames={"tip": spatial.Frame((0.5, 0, 0))})
+            >>> model = mbs.Model({"arm": arm}, {"hip": spatial.Revolute("ground", "arm")})
+            >>> print(model.frames["tip"].body, model.points["tip"][1])
+            arm [0.5 0.  0. ]
+        """
+        on_bodies = {
+            name: BodyFrame(body, frame.origin, frame.axes)
+            for body, element in self.bodies.items()
+            for name, frame in getattr(element, "frames", {}).items()
+        }
+        return self.given_frames | on_bodies
+
+    @property
+    def given_frames(self) -> dict[str, BodyFrame]:
+        """Frames by name that were given to the model, without those of its bodies."""
+        return {
+            name: BodyFrame(body, np.array(origin, self.dtype), np.array(axes, self.dtype))
+            for name, body, origin, axes in self._frames
+        }
+
+    @property
+    def points(self) -> dict[str, tuple[str, Any]]:
+        """Origins of the frames by name: the body and the point (3,) in its frame, as elements take them."""
+        return {name: (frame.body, frame.origin) for name, frame in self.frames.items()}
+
+    def drive(self, name: str, motion) -> Model:
+        """Return the model with a joint that follows a motion.
+
+        The driver is called "hip drive" for a joint "hip". It replaces drivers, actuators and stops of this joint;
+        springs, dampers and friction stay, and the driver acts against them.
+
+        Args:
+            name: a hinge or slide, or a joint with a single angle or slide such as a screw.
+            motion: its coordinate, in radians or units of length: a motion, a number or a function of time.
+
+        Returns:
+            a `Model` with the same data.
+
+        Raises:
+            ValueError: no such joint, or one with several coordinates.
+
+        Examples:
+            >>> model = mbs.Model(pendulum.bodies, pendulum.constraints, forces=pendulum.forces, guess=below)
+            >>> driven = model.drive("pin", mbs.motion.Ramp(rate=2.0))
+            >>> list(driven.drivers), list(driven.release("pin").drivers)
+            (['pin drive'], [])
+        """
+        from jaxmbs.io.models.changes import drive
+
+        return drive(self, name, motion)
+
+    def release(self, name: str) -> Model:
+        """Return the model without a driver, or without all drivers of a joint.
+
+        Args:
+            name: a driver, or a joint that drivers move.
+
+        Returns:
+            a `Model` with the same data.
+
+        Raises:
+            ValueError: no such driver, and no driver at a joint of this name.
+
+        Examples:
+            >>> model = mbs.Model(mech.bodies, mech.constraints, mech.drivers, mech.forces, guess=guess)
+            >>> list(model.release("motor").drivers)
+            []
+        """
+        from jaxmbs.io.models.changes import release
+
+        return release(self, name)
+
+    def without(self, *names: str) -> Model:
+        """Return the model without elements, and without those that need them.
+
+        Without a joint, its stops, actuators and other forces are left out; without a body, everything that is connected
+        to it.
+
+        Args:
+            names: bodies, constraints, drivers or forces.
+
+        Returns:
+            a `Model` with the data that apply to the rest.
+
+        Raises:
+            ValueError: no element has such a name, or no body is left.
+
+        Examples:
+            >>> model = mbs.Model(pendulum.bodies, pendulum.constraints, forces=pendulum.forces, guess=below)
+            >>> list(model.without("pin").constraints)
+            []
+        """
+        from jaxmbs.io.models.changes import without
+
+        return without(self, names)
+
+    @property
     def mechanism(self) -> Mechanism:
         """The mechanism without the other data."""
         return Mechanism(self.bodies, self.constraints, self.drivers, self.forces)
@@ -141,7 +271,16 @@ def model_of(mech: Mechanism, guess=None, velocities=None, name: str | None = No
         limits=mech.limits,
         unit=mech.unit,
         passed_over=mech.passed_over,
+        frames=mech.given_frames,
     )
+
+
+def _numbers(values, shape: tuple[int, ...]) -> tuple:
+    """Return an array as nested tuples; raise `ValueError` if it has another shape."""
+    values = np.asarray(values, float)
+    if values.shape != shape:
+        raise ValueError(f"frames: origins have shape (3,) and axes (3, 3), got {values.shape}")
+    return tuple(map(tuple, values.tolist())) if len(shape) == 2 else tuple(values.tolist())
 
 
 def _concrete(name: str, values) -> tuple[float, ...]:

@@ -1,5 +1,5 @@
 """Trees of links, which MJCF and URDF share.
 
 `tree` has the links, `joints` their joints, springs and stops, `elements` the elements of the mechanism, `couplings` the
-couplings of two joints, `inertias` the inertias that joints see.
+couplings of joints, `inertias` the inertias that joints see, `passed_over` the list of parts that are left out.
 """

@@ -38,21 +38,37 @@ class UnitMotion(NamedTuple):
 
 
 def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]) -> np.ndarray:
-    """Return the inertia J, or mass, (k,) that a force along each of k motions moves while all others are free."""
-    matrix = np.diag([motion.armature for motion in motions]).astype(float)
+    """Return the inertia J, or mass, (k,) that a force along each of k motions moves while all others are free.
+
+    It is infinite for a motion that moves no mass.
+
+    Raises:
+        ModelError: masses, inertias and lengths are so large that it is not finite.
+    """
+    # Bodies whose motions begin with the same one are a tree of their own.
+    trees: dict[int, list[BodyInertia]] = {}
     for body in bodies:
-        own = [motions[k] for k in body.motions]
-        if own:
+        if body.motions:
+            trees.setdefault(body.motions[0], []).append(body)
+    found = np.full(len(motions), np.inf)
+    for tree in trees.values():
+        index = sorted({k for body in tree for k in body.motions})
+        place = {k: row for row, k in enumerate(index)}
+        matrix = np.diag([motions[k].armature for k in index]).astype(float)
+        for body in tree:
+            own, rows = [motions[k] for k in body.motions], [place[k] for k in body.motions]
             with np.errstate(over="ignore", invalid="ignore"):
                 turning = np.stack([motion.omega for motion in own], axis=1)
                 at_com = [motion.velocity + np.cross(motion.omega, body.com - motion.point) for motion in own]
                 going = np.stack(at_com, axis=1)
                 part = body.mass * going.T @ going + turning.T @ body.inertia @ turning
-                matrix[np.ix_(body.motions, body.motions)] += part
-    # With infinities LAPACK may not end.
-    if not np.isfinite(matrix).all():
-        raise ModelError("masses, inertias and lengths are too large: the inertia at a joint is not finite")
-    return 1 / np.diag(np.linalg.pinv(matrix))
+                matrix[np.ix_(rows, rows)] += part
+        # With infinities LAPACK may not end.
+        if not np.isfinite(matrix).all():
+            raise ModelError("masses, inertias and lengths are too large: the inertia at a joint is not finite")
+        with np.errstate(divide="ignore"):
+            found[index] = 1 / np.diag(np.linalg.pinv(matrix))
+    return found
 
 
 def joint_inertias(links: Sequence[Link]) -> dict[str, float]:

@@ -1,13 +1,12 @@
-"""Rows of hinges, slides and balls as single joints with the same motions, and their springs, dampers and stops.
-
-A row with motions that no joint has is refused: there are no massless bodies between its joints.
-"""
+"""Rows of hinges, slides and balls as single joints with the same motions, and their springs, dampers and stops."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any, NoReturn
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces, spatial
@@ -26,6 +25,7 @@ from jaxmbs.io.models.links.tree import (
     unit,
 )
 from jaxmbs.io.models.model import ModelError
+from jaxmbs.numerics import rotation
 
 # Rate at which dry friction read from a file reaches its full value, in rad or units of length per time; below it
 # friction grows from 0.
@@ -65,9 +65,7 @@ def joint_of(link: Link):
 def _refuse(link: Link, motions: str) -> NoReturn:
     """Raise `ModelError` for a row of joints with motions that no joint has."""
     names = ", ".join(repr(primitive.name) for primitive in link.primitives)
-    raise ModelError(
-        f"joints {names} of {link.name!r}: {motions} are not the motions of one joint; put a body with mass between them"
-    )
+    raise ModelError(f"joints {names} of {link.name!r}: {motions} are not the motions of one joint")
 
 
 def _check_independent(link: Link) -> None:
@@ -149,19 +147,25 @@ def _along_x(axis: Vector) -> Matrix:
     return np.roll(along_z(axis), 1, axis=1)
 
 
+def is_one_joint(link: Link) -> bool:
+    """Return True if one joint has the motions of all joints of a link."""
+    try:
+        joint_of(link)
+    except ModelError:
+        return False
+    return True
+
+
 def drag_of(link: Link, primitive: PrimitiveJoint, joint: str) -> dict[str, forces.AbstractForce]:
-    """Return the inertia and the dry friction of a primitive joint, by suffix of their names."""
+    """Return the inertia and the dry friction of the only joint of a link, by suffix of their names."""
     found: dict[str, forces.AbstractForce] = {}
-    for value, word in ((primitive.armature, "armature"), (primitive.friction, "friction")):
-        if value and (len(link.primitives) > 1 or primitive.kind not in (HINGE, SLIDE)):
-            kind = "one of several joints" if len(link.primitives) > 1 else f"a {primitive.kind} joint"
-            raise ModelError(f"joint {primitive.name!r}: {word} of {kind} cannot be represented")
     inertia: Any = forces.JointInertia
     friction: Any = forces.JointFriction
-    if primitive.armature:
+    one = primitive.kind in (HINGE, SLIDE)
+    if primitive.armature and one:
         found["armature"] = inertia(joint, primitive.armature)
-    if primitive.friction:
-        radius = 1.0 if primitive.kind == HINGE else None
+    if primitive.friction and (one or primitive.kind == BALL):
+        radius = None if primitive.kind == SLIDE else 1.0
         found["friction"] = friction(joint, 1.0, velocity=FRICTION_RATE, preload=primitive.friction, radius=radius)
     return found
 
@@ -174,39 +178,75 @@ def stop_of(joint: str, primitive: PrimitiveJoint, inertia: float) -> forces.Joi
     return stop(joint, *primitive.limits, stiffness=inertia * k, viscous=inertia * c, exponent=1.0)
 
 
+class BallTorque(eqx.Module):
+    """Generalized force of a spring and of a stop against the angle θ of a ball from its rest, about its axis of rotation.
+
+    Attributes:
+        i, j: names of the bodies.
+        rest: orientation of j on i without rotation, (3, 3).
+        stiffness: k, of the spring.
+        limit: θ at which the stop begins; infinite without a stop.
+        stop_stiffness, stop_damping: k and c of the stop, a spring with a damper.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    rest: Matrix
+    stiffness: float = 0.0
+    limit: float = np.inf
+    stop_stiffness: float = 0.0
+    stop_damping: float = 0.0
+
+    def __call__(self, state):
+        """Return the generalized force (m,)."""
+        i, j = state[self.i], state[self.j]
+        vector = rotation.log(rotation.from_matrix(jnp.asarray(self.rest).T @ i.rotation.T @ j.rotation))
+        torque = -self.stiffness * vector
+        if np.isfinite(self.limit):
+            square = vector @ vector
+            angle = jnp.sqrt(jnp.where(square > 0, square, 1.0))
+            axis = vector / angle
+            beyond = angle - self.limit
+            rate = axis @ (j.rotation.T @ (j.angular_velocity - i.angular_velocity))
+            push = jnp.maximum(self.stop_stiffness * beyond + self.stop_damping * rate, 0)
+            torque = torque - jnp.where((square > 0) & (beyond > 0), push, 0) * axis
+        torque = j.rotation @ torque
+        return forces.opposite(state, self.i, i.pose.torque(-torque), self.j, j.pose.torque(torque))
+
+
 def springs_of(link: Link, primitive: PrimitiveJoint) -> dict[str, forces.AbstractForce]:
-    """Return the spring and the damper of a primitive joint, by suffix of their names."""
+    """Return the springs and dampers of the only joint of a link, by suffix of their names."""
     if not primitive.stiffness and not primitive.damping:
         return {}
     stiffness, damping = primitive.stiffness or None, primitive.damping or None
-    what = "stiffness" if stiffness else "damping"
-    axis_i = link.a @ primitive.axis
+    ends, axis_i = (link.parent, link.name), link.a @ primitive.axis
+    axial: Any = forces.AxialSpring
+    point_i = link.r + link.a @ primitive.point
     if primitive.kind == SLIDE:
-        before = link.primitives[: link.primitives.index(primitive)]
-        oblique = [s for s in link.slides if s is not primitive and abs(s.axis @ primitive.axis) > EXACT]
-        turned = [s for s in before if s.kind != SLIDE and abs(s.axis @ primitive.axis) < 1 - EXACT]
-        if oblique or turned:
-            raise ModelError(
-                f"joint {primitive.name!r}: {what} cannot be represented in a row of oblique or turned joints"
-            )
-        point = _anchor(link)
-        ends = link.parent, link.name, link.r + link.a @ point, point
-        axial: Any = forces.AxialSpring
-        return {"spring": axial(*ends, axis_i, stiffness, primitive.rest, damping)}
-    if primitive.kind == BALL and stiffness is None:
-        # −c ω, by its components.
-        damper = lambda axis: forces.TorsionDamper(link.parent, link.name, damping, axis_i=axis, axis_j=link.a.T @ axis)
-        return {f"damper {name}": damper(axis) for name, axis in zip("xyz", np.eye(3), strict=True)}
-    if primitive.kind != HINGE or len(link.turns) > 1:
-        raise ModelError(
-            f"joint {primitive.name!r}: {what} of a {primitive.kind} joint, or one of several turns, cannot be represented"
-        )
-    if stiffness is None:
-        return {"damper": forces.TorsionDamper(link.parent, link.name, damping, axis_i=axis_i, axis_j=primitive.axis)}
+        return {"spring": axial(*ends, point_i, primitive.point, axis_i, stiffness, primitive.rest, damping)}
+    if primitive.kind == HINGE:
+        return {"spring" if stiffness else "damper": _torsion_spring(link, primitive, axis_i)}
+    found: dict[str, forces.AbstractForce] = {}
+    for name, axis in zip("xyz", np.eye(3), strict=True):
+        if primitive.kind == FREE:
+            found[f"spring {name}"] = axial(*ends, link.r, np.zeros(3), axis, stiffness, 0.0, damping)
+        if damping is not None:
+            # −c ω, by its components.
+            turned = {"axis_i": axis, "axis_j": link.a.T @ axis}
+            found[f"damper {name}"] = forces.TorsionDamper(*ends, damping, **turned)
+    if stiffness is not None:
+        found["torque"] = forces.UserForce(BallTorque(*ends, link.a, stiffness))
+    return found
+
+
+def _torsion_spring(link: Link, primitive: PrimitiveJoint, axis_i: Vector) -> forces.AbstractForce:
+    """Return the spring or the damper of a hinge."""
+    ends, axes = (link.parent, link.name), {"axis_i": axis_i, "axis_j": primitive.axis}
+    damping = primitive.damping or None
+    if not primitive.stiffness:
+        return forces.TorsionDamper(*ends, damping, **axes)
     start = spatial.Body.pose(spatial.coordinates()), spatial.Body.pose(spatial.coordinates(rotated=link.a))
     zero = float(start[0].angle_to(start[1], axis_i, primitive.axis))
     # Like that of the joint, the angle is within half a turn of its value at the pose of the link.
     middle = {"middle": zero} if abs(zero) > EXACT else {}
-    axes = {"axis_i": axis_i, "axis_j": primitive.axis}
-    spring = forces.TorsionSpring
-    return {"spring": spring(link.parent, link.name, stiffness, zero + primitive.rest, damping, **axes, **middle)}
+    return forces.TorsionSpring(*ends, primitive.stiffness, zero + primitive.rest, damping, **axes, **middle)

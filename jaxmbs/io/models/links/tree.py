@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.model import ModelError
+from jaxmbs.io.models.links.passed_over import PassedOver
 
 # Kind of a primitive joint that turns about one axis.
 HINGE = "hinge"
@@ -57,10 +57,10 @@ class PrimitiveJoint:
         name: name of the joint.
         point: a point of the joint in the frame of the link, (3,).
         axis: unit vector along its axis in the frame of the link, (3,).
-        stiffness: k of a spring in the joint.
+        stiffness: k of a spring in the joint; of a free joint for all six motions.
         damping: c of a damper in the joint.
-        rest: coordinate at which the spring has no force.
-        limits: range of the coordinate, which is 0 at the pose `r` and `a` of the link.
+        rest: coordinate at which the spring of a hinge or slide has no force; other springs rest at the pose of the link.
+        limits: range of the coordinate, which is 0 at the pose `r` and `a` of the link; of a ball that of its angle.
         armature: inertia of the drive.
         friction: force or torque of dry friction.
         softness: stiffness and damping of the stops at the limits.
@@ -77,6 +77,11 @@ class PrimitiveJoint:
     armature: float = 0.0
     friction: float = 0.0
     softness: Softness = DEFAULT_SOFTNESS
+
+    @property
+    def plain(self) -> bool:
+        """True if it only moves: it has no spring, damper, range, armature or friction."""
+        return self.limits is None and not (self.stiffness or self.damping or self.armature or self.friction)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,9 +171,18 @@ def frames_at_zero(links: Sequence[Link]) -> dict[str, LinkFrame]:
     return frames
 
 
-def merge_massless(links: Sequence[Link]) -> tuple[list[Link], dict[str, LinkFrame]]:
-    """Return the links with mass, on parents with mass, and the frames of all links on them."""
+def merge_massless(
+    links: Sequence[Link], passed_over: PassedOver, keep_moving: bool = False
+) -> tuple[list[Link], dict[str, LinkFrame]]:
+    """Return the links that become bodies, and the frames of all links on them.
+
+    A link without mass that is fixed to another becomes a frame of it, as does one that moves and carries nothing, which
+    is held at zero. One that moves and carries one link gives its joints to that link; other links without mass are kept.
+    With `keep_moving`, all links without mass that move are kept.
+    """
     links = _swap_massless(links)
+    if not keep_moving:
+        links = _held_at_zero(links, passed_over)
     children: dict[str, list[Link]] = {}
     for link in links:
         children.setdefault(link.parent, []).append(link)
@@ -183,11 +197,12 @@ def merge_massless(links: Sequence[Link]) -> tuple[list[Link], dict[str, LinkFra
             link = dataclasses.replace(link, parent=place.body, r=place.point(link.r), a=place.a @ link.a)
         if link.massless and not link.primitives:
             places[link.name] = LinkFrame(link.parent, link.r, link.a)
-        elif link.massless:
-            count = len(children.get(link.name, []))
-            if count != 1 or any(primitive.kind == FREE for primitive in link.primitives):
-                carries = "nothing" if count == 0 else f"{count} links" if count > 1 else "another link"
-                raise ModelError(f"link {link.name!r} has no mass, moves and carries {carries}: give it a mass")
+        elif (
+            link.massless
+            and not keep_moving
+            and len(children[link.name]) == 1
+            and all(s.kind != FREE for s in link.primitives)
+        ):
             carried[link.name] = link
         else:
             places[link.name] = LinkFrame(link.name, np.zeros(3), np.eye(3))
@@ -198,6 +213,18 @@ def merge_massless(links: Sequence[Link]) -> tuple[list[Link], dict[str, LinkFra
             place = places[child.name]
             places[name] = LinkFrame(place.body, place.point(-child.a.T @ child.r), place.a @ child.a.T)
     return kept, places
+
+
+def _held_at_zero(links: Sequence[Link], passed_over: PassedOver) -> list[Link]:
+    """Return the links without the joints of those that move although they and all that they carry have no mass."""
+    heavy: set[str] = set()
+    for link in reversed(links):
+        if not link.massless or link.name in heavy:
+            heavy |= {link.name, link.parent}
+    held = [link for link in links if link.name not in heavy and link.primitives]
+    for link in held:
+        passed_over.add("joint", repr(link.primitives[0].name), "it moves nothing that has a mass, and is held at zero")
+    return [link if link.name in heavy else dataclasses.replace(link, primitives=()) for link in links]
 
 
 def _swap_massless(links: Sequence[Link]) -> list[Link]:

@@ -1,92 +1,99 @@
-"""Actuators of MJCF on hinges and slides."""
+"""Actuators of MJCF on joints, fixed tendons, sites and floating bodies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces
+from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.elements import Elements
-from jaxmbs.io.models.links.tree import HINGE, SLIDE
-from jaxmbs.io.models.model import ModelError
+from jaxmbs.io.models.links.tree import HINGE, SLIDE, from_quaternion
+from jaxmbs.io.models.mjcf.source import Source
 
-# Hint at the end of messages that refuse an actuator of MJCF.
-LEAVE_OUT = "; leave it out with ignore=('actuator',)"
-# Kinds of transmission, gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of
-# `MjModel`. Each field begins with the middle of the name of its enumeration: "trntype" has values of `mjtTrn`.
+# Kinds of gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of `MjModel`. Each field
+# begins with the middle of the name of its enumeration: "gaintype" has values of `mjtGain`.
 KNOWN = {
-    "trntype": ("JOINT", "JOINTINPARENT"),
     "gaintype": ("FIXED", "AFFINE"),
     "biastype": ("NONE", "AFFINE"),
     "dyntype": ("NONE", "INTEGRATOR", "FILTER", "FILTEREXACT"),
 }
-# Fields of `MjModel` for properties of actuators that the force `Actuator` lacks; values that are not zero are refused.
+# Fields of `MjModel` for properties of actuators that the force `Actuator` lacks.
 UNSUPPORTED = ("actuator_armature", "actuator_damping", "actuator_dampingpoly", "actuator_delay")
 
 
-def actuator_names(m) -> list[str]:
-    """Return the names of all actuators, "actuator1" for the first if it has no name."""
-    return [m.actuator(k).name or f"actuator{k + 1}" for k in range(len(m.actuator_trntype))]
-
-
-def add_actuators(mujoco, m, d, elements: Elements, joints: list[str], ignore) -> None:
-    """Add an `Actuator` to `elements.forces` for each actuator of an `MjModel` that is not disabled.
+def add_actuators(source: Source, elements: Elements, tendons: dict[int, str]) -> None:
+    """Add a force to `elements` for each actuator that is not disabled; pass over those that have no counterpart.
 
     Args:
-        mujoco: the module.
-        m: the `MjModel`.
-        d: its `MjData`, with controls and activations.
+        source: the compiled file.
         elements: elements to add to.
-        joints: names of joints by index in m.
-        ignore: kinds of elements to leave out; "actuator" leaves out all actuators.
-
-    Raises:
-        ModelError: an actuator is not affine, or its joint is not the only hinge or slide of its body.
+        tendons: names of the slides of fixed tendons, by index.
     """
-    if "actuator" in ignore or m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION:
+    m = source.m
+    if "actuator" in source.ignore or source.is_disabled("ACTUATION"):
         return
     controls = getattr(m, "actuator_ctrladr", np.arange(len(m.actuator_trntype)))
-    for k, name in enumerate(actuator_names(m)):
+    transmissions = source.mujoco.mjtTrn
+    for k in range(len(m.actuator_trntype)):
         if m.opt.disableactuator & (1 << max(int(m.actuator_group[k]), 0)):
             continue
-        for reason in _unsupported_properties(mujoco, m, k):
-            raise ModelError(f"actuator {name!r}: {reason} cannot be represented{LEAVE_OUT}")
-        j = int(m.actuator_trnid[k, 0])
-        if joints[j] not in elements.joints or elements.joints[joints[j]].primitives[0].kind not in (HINGE, SLIDE):
-            raise ModelError(
-                f"actuator {name!r}: acts on {joints[j]!r}, which is not the only hinge or slide of its body{LEAVE_OUT}"
-            )
-        control = float(d.ctrl[controls[k]])
-        joint = elements.constraint_of[joints[j]]
-        actuator = _actuator(mujoco, m, d, k, joint, control, elements.limits.get(joint))
-        elements.forces[elements.unused_name(name)] = actuator
+        reasons = list(_unsupported_properties(source, k))
+        for reason in reasons:
+            source.pass_over("actuator", "actuator", k, f"{reason} has no counterpart")
+        if reasons:
+            continue
+        control, target = float(source.d.ctrl[controls[k]]), int(m.actuator_trnid[k, 0])
+        kind = int(m.actuator_trntype[k])
+        on_joint = kind in (int(transmissions.mjTRN_JOINT), int(transmissions.mjTRN_JOINTINPARENT))
+        if on_joint and _is_single(elements, source.joints[target]):
+            _add_single(source, elements, k, source.joints[target], control, target)
+        elif kind == int(transmissions.mjTRN_TENDON) and target in tendons:
+            _add_single(source, elements, k, tendons[target], control, None)
+        elif _is_constant(source, k) and (on_joint or kind == int(transmissions.mjTRN_SITE)):
+            _add_wrench(source, elements, k, control, on_joint=on_joint)
+        else:
+            source.pass_over("actuator", "actuator", k, "it acts on something else than a joint, fixed tendon or site")
 
 
-def _unsupported_properties(mujoco, m, k: int) -> Iterator[str]:
-    """Yield the properties of an actuator that an `Actuator` does not have."""
+def _is_single(elements: Elements, joint: str) -> bool:
+    """Return True if a joint is a hinge or slide."""
+    return joint in elements.joints and elements.joints[joint].primitives[0].kind in (HINGE, SLIDE)
+
+
+def _is_constant(source: Source, k: int) -> bool:
+    """Return True if the force of actuator k is its control times a gain."""
+    m, mujoco = source.m, source.mujoco
+    none = int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtDyn.mjDYN_NONE), int(mujoco.mjtGain.mjGAIN_FIXED)
+    return (m.actuator_biastype[k], m.actuator_dyntype[k], m.actuator_gaintype[k]) == none
+
+
+def _unsupported_properties(source: Source, k: int) -> Iterator[str]:
+    """Yield the properties of an actuator that a force does not have."""
+    m = source.m
     for field, known in KNOWN.items():
         kind = field.removesuffix("type")
-        values = getattr(mujoco, f"mjt{kind.title()}")
-        if int(getattr(m, f"actuator_{field}")[k]) not in [
-            int(getattr(values, f"mj{kind.upper()}_{x}")) for x in known
-        ]:
-            yield f"its {field}"
+        values = getattr(source.mujoco, f"mjt{kind.title()}")
+        number = int(getattr(m, f"actuator_{field}")[k])
+        if number not in [int(getattr(values, f"mj{kind.upper()}_{x}")) for x in known]:
+            yield f"the {kind} of type {values(number).name.rpartition('_')[2].lower()}"
             return
     for name in UNSUPPORTED:
         if np.any(getattr(m, name, np.zeros(k + 1))[k]):
             yield f"its {name.removeprefix('actuator_')}"
-    j = int(m.actuator_trnid[k, 0])
-    shared = np.count_nonzero(m.actuator_trnid[:, 0] == j) > 1
-    if m.jnt_actfrclimited[j] and shared:
-        yield f"actuatorfrcrange of {m.joint(j).name!r}, which others drive as well,"
 
 
-def _actuator(mujoco, m, d, k: int, joint: str, control: float, limits) -> forces.Actuator:
-    """Return actuator k. Its length is the gear ratio times the coordinate of MuJoCo, which is not zero at qpos0."""
-    n, j = float(m.actuator_gear[k, 0]), int(m.actuator_trnid[k, 0])
-    zero = float(m.qpos0[m.jnt_qposadr[j]])
+def _add_single(source: Source, elements: Elements, k: int, name: str, control: float, j: int | None) -> None:
+    """Add actuator k on the hinge or slide of this name, which is joint j, or that of a tendon if j is None.
+
+    Its length is the gear ratio times the coordinate of MuJoCo, which is not zero at qpos0.
+    """
+    m, mujoco, joint = source.m, source.mujoco, elements.constraint_of[name]
+    n = float(m.actuator_gear[k, 0])
+    zero = float(m.tendon_length0[m.actuator_trnid[k, 0]] if j is None else m.qpos0[m.jnt_qposadr[j]])
 
     def at_joint(affine: bool, parameters) -> tuple:
         """Return gain or bias parameters for the coordinate of the joint, which is zero at qpos0."""
@@ -97,19 +104,17 @@ def _actuator(mujoco, m, d, k: int, joint: str, control: float, limits) -> force
         return tuple(x or 0 for x in found)
 
     ranges: dict[str, Any] = {}
-    if m.actuator_ctrllimited[k] and not m.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL:
+    if m.actuator_ctrllimited[k] and not source.is_disabled("CLAMPCTRL"):
         ranges["control_range"] = tuple(map(float, m.actuator_ctrlrange[k]))
     if m.actuator_forcelimited[k]:
         ranges["effort_range"] = tuple(sorted(n * float(x) for x in m.actuator_forcerange[k]))
-    if m.jnt_actfrclimited[j]:
-        lower, upper = map(float, m.jnt_actfrcrange[j])
-        before = ranges.get("effort_range", (lower, upper))
-        ranges["effort_range"] = max(lower, before[0]), min(upper, before[1])
-    if limits is not None and m.jnt_type[j] == mujoco.mjtJoint.mjJNT_HINGE and max(map(abs, limits)) > np.pi:
+    _limit_by_joint(source, k, j, ranges)
+    limits = elements.limits.get(joint)
+    if limits is not None and elements.joints[name].primitives[0].kind == HINGE and max(map(abs, limits)) > np.pi:
         ranges["middle"] = (limits[0] + limits[1]) / 2
     dynamics = m.actuator_dyntype[k]
     if dynamics != int(mujoco.mjtDyn.mjDYN_NONE):
-        ranges["initial"] = float(d.act[m.actuator_actadr[k]])
+        ranges["initial"] = float(source.d.act[m.actuator_actadr[k]])
         if m.actuator_actlimited[k]:
             ranges["activation_range"] = tuple(map(float, m.actuator_actrange[k]))
         if dynamics == int(mujoco.mjtDyn.mjDYN_INTEGRATOR):
@@ -118,10 +123,62 @@ def _actuator(mujoco, m, d, k: int, joint: str, control: float, limits) -> force
             ranges["time_constant"] = float(m.actuator_dynprm[k, 0])
     affine_bias = m.actuator_biastype[k] == int(mujoco.mjtBias.mjBIAS_AFFINE)
     actuator: Any = forces.Actuator
-    return actuator(
+    elements.forces[elements.unused_name(source.name("actuator", k))] = actuator(
         joint,
         control,
         gain=at_joint(m.actuator_gaintype[k] == int(mujoco.mjtGain.mjGAIN_AFFINE), m.actuator_gainprm[k]),
         bias=at_joint(True, m.actuator_biasprm[k]) if affine_bias else (0, 0, 0),
         **ranges,
     )
+
+
+def _limit_by_joint(source: Source, k: int, j: int | None, ranges: dict[str, Any]) -> None:
+    """Narrow `effort_range` to the range of the forces of actuators at the joint or tendon, if this one is the only one."""
+    m, target = source.m, int(source.m.actuator_trnid[k, 0])
+    limited, limits = (
+        ("tendon_actfrclimited", "tendon_actfrcrange") if j is None else ("jnt_actfrclimited", "jnt_actfrcrange")
+    )
+    if not getattr(m, limited)[target]:
+        return
+    same = (m.actuator_trnid[:, 0] == target) & (m.actuator_trntype == m.actuator_trntype[k])
+    if np.count_nonzero(same) > 1:
+        source.pass_over("actuator", "actuator", k, "the range of the sum of several actuators' forces is not kept")
+        return
+    lower, upper = map(float, getattr(m, limits)[target])
+    before = ranges.get("effort_range", (lower, upper))
+    ranges["effort_range"] = max(lower, before[0]), min(upper, before[1])
+
+
+def _add_wrench(source: Source, elements: Elements, k: int, control: float, *, on_joint: bool) -> None:
+    """Add actuator k at a site, a ball or a floating body as a force and a torque in proportion to the control.
+
+    The force of a free joint has the axes of the ground; other vectors turn with the site or body.
+    """
+    m, gear = source.m, source.m.actuator_gear[k]
+    if m.actuator_ctrllimited[k] and not source.is_disabled("CLAMPCTRL"):
+        control = float(np.clip(control, *m.actuator_ctrlrange[k]))
+    effort = float(m.actuator_gainprm[k, 0]) * control
+    if m.actuator_forcelimited[k]:
+        effort = float(np.clip(effort, *m.actuator_forcerange[k]))
+    target, reference = map(int, m.actuator_trnid[k])
+    point, axes, free, base = np.zeros(3), np.eye(3), False, GROUND
+    if on_joint:
+        body = source.bodies[m.jnt_bodyid[target]]
+        free = m.jnt_type[target] == int(source.mujoco.mjtJoint.mjJNT_FREE)
+        force, torque = (gear[:3], gear[3:]) if free else (np.zeros(3), gear[:3])
+        if not free:
+            base = elements.joints[source.joints[target]].parent
+    else:
+        place = elements.place(source.bodies[m.site_bodyid[target]], f"actuator {source.name('actuator', k)!r}")
+        body, point, axes = place.body, place.point(m.site_pos[target]), place.a @ from_quaternion(m.site_quat[target])
+        force, torque = gear[:3], gear[3:]
+    if body == GROUND or (reference >= 0 and not on_joint):
+        return source.pass_over("actuator", "actuator", k, "a force relative to another site has no counterpart")
+    name = source.name("actuator", k)
+    if np.any(force):
+        value = jnp.array(effort * (axes @ force))
+        push = forces.PointForce(body, jnp.array(point), value, follower=not free)
+        elements.forces[elements.unused_name(name)] = push
+    if np.any(torque):
+        turn = forces.Torque(body, jnp.array(effort * (axes @ torque)), base, follower=True)
+        elements.forces[elements.unused_name(f"{name} torque" if np.any(force) else name)] = turn

@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 import numpy as np
 
 from jaxmbs import spatial
-from jaxmbs.io.models.links.couplings import couple, hold
+from jaxmbs.io.models.links.couplings import couple_all, hold
 from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.tree import from_quaternion
-from jaxmbs.io.models.model import ModelError
+from jaxmbs.io.models.mjcf.initial_motion import joint_state
+from jaxmbs.io.models.mjcf.source import Source
+from jaxmbs.io.models.mjcf.tendons import LinearTendon, linear_tendon
 
 
-def add_equalities(mujoco, m, d, elements: Elements, names, ignore: Collection[str]) -> None:
-    """Add the equalities of an `MjModel`; raise `ModelError` for one that cannot be represented."""
-    flags = mujoco.mjtDisableBit
-    if "equality" in ignore or m.opt.disableflags & (flags.mjDSBL_EQUALITY | flags.mjDSBL_CONSTRAINT):
+def add_equalities(source: Source, elements: Elements, tendons: dict[int, str]) -> None:
+    """Add the equalities; `tendons` has the names of the slides of fixed tendons, by index."""
+    m = source.m
+    if "equality" in source.ignore or source.is_disabled("EQUALITY", "CONSTRAINT"):
         return
-    kinds = mujoco.mjtEq
-    called = {int(kinds.mjEQ_CONNECT): "connect", int(kinds.mjEQ_WELD): "weld", int(kinds.mjEQ_JOINT): "joint"}
+    kinds = source.mujoco.mjtEq
     for k in range(m.neq):
-        tag = called.get(int(m.eq_type[k]))
-        name = m.eq(k).name or f"{tag or 'equality'}{k + 1}"
+        kind, name = m.eq_type[k], m.eq(k).name
         if not m.eq_active0[k]:
             continue
-        if tag is None:
-            raise ModelError(
-                f"equality {name!r}: only connect, weld and joint can be represented; "
-                "leave all equalities out with ignore=('equality',)"
-            )
-        if tag == "joint":
-            _add_coupling(m, d, k, name, elements, names)
+        if kind in (int(kinds.mjEQ_CONNECT), int(kinds.mjEQ_WELD)):
+            tag = "connect" if kind == int(kinds.mjEQ_CONNECT) else "weld"
+            _add_joint(source, elements, k, tag, name or f"{tag}{k + 1}")
+        elif kind == int(kinds.mjEQ_JOINT):
+            _add_coupling(source, elements, k, name or f"joint{k + 1}")
+        elif kind == int(kinds.mjEQ_TENDON):
+            _add_tendon_coupling(source, elements, k, name or f"tendon{k + 1}", tendons)
         else:
-            _add_joint(mujoco, m, k, tag, name, elements, names)
+            source.pass_over("equality", "equality", k, "only connect, weld, joint and tendon are constraints here")
 
 
-def _add_joint(mujoco, m, k: int, tag: str, name: str, elements: Elements, names) -> None:
+def _add_joint(source: Source, elements: Elements, k: int, tag: str, name: str) -> None:
     """Add a `connect` or `weld` of bodies or sites.
 
     In a weld of bodies relpose has the place of the anchor in the frame of body 1, and the rotation of body 2 relative to
     body 1.
     """
+    m = source.m
     ids, data = (m.eq_obj1id[k], m.eq_obj2id[k]), m.eq_data[k]
-    if m.eq_objtype[k] == mujoco.mjtObj.mjOBJ_SITE:
+    if m.eq_objtype[k] == source.mujoco.mjtObj.mjOBJ_SITE:
         bodies = [m.site_bodyid[s] for s in ids]
         points = [np.array(m.site_pos[s]) for s in ids]
         frames = [from_quaternion(m.site_quat[s]) for s in ids]
@@ -54,7 +55,7 @@ def _add_joint(mujoco, m, k: int, tag: str, name: str, elements: Elements, names
         if tag == "weld":
             points = points[::-1]
             frames[0] = from_quaternion(data[6:10])
-    places = [elements.place(names.bodies[b], f"{tag} {name!r}") for b in bodies]
+    places = [elements.place(source.bodies[b], f"{tag} {name!r}") for b in bodies]
     if places[0].body == places[1].body:
         return
     (i, j), (point_i, point_j) = places, (p.point(s) for p, s in zip(places, points, strict=True))
@@ -67,14 +68,52 @@ def _add_joint(mujoco, m, k: int, tag: str, name: str, elements: Elements, names
     elements.constraints[elements.unused_name(name)] = joint
 
 
-def _add_coupling(m, d, k: int, name: str, elements: Elements, names) -> None:
+def _add_coupling(source: Source, elements: Elements, k: int, name: str) -> None:
     """Add an equality `joint`: q₁ − q₁₀ = Σ aₙ (q₂ − q₂₀)ⁿ, or a₀ without a second joint."""
+    m = source.m
     first, second = int(m.eq_obj1id[k]), int(m.eq_obj2id[k])
-    coefficients = m.eq_data[k, :5]
-    if second < 0:
-        return hold(elements, name, names.joints[first], float(coefficients[0]))
-    if np.any(coefficients[2:]):
-        raise ModelError(f"equality joint {name!r}: polycoef of higher than first order cannot be represented")
-    at = m.jnt_qposadr[[first, second]]
-    joints = names.joints[first], names.joints[second]
-    couple(elements, name, *joints, *map(float, coefficients[:2]), start=d.qpos[at] - m.qpos0[at])
+    powers = _polynomial(m.eq_data[k, :5])
+    if second < 0 or not any(powers[1:]):
+        return hold(elements, name, source.joints[first], powers[0])
+    joints = source.joints[first], source.joints[second]
+    start = [joint_state(source, j)[0] for j in (first, second)]
+    couple_all(elements, name, joints, ((powers[0], -1.0), (0.0, *powers[1:])), start)
+
+
+def _polynomial(coefficients) -> list[float]:
+    """Return coefficients by ascending powers without the highest ones that are zero; two at least."""
+    powers = [float(x) for x in coefficients]
+    while len(powers) > 2 and not powers[-1]:
+        powers.pop()
+    return powers
+
+
+def _add_tendon_coupling(source: Source, elements: Elements, k: int, name: str, tendons: dict[int, str]) -> None:
+    """Add an equality `tendon` of fixed tendons, as one of their joints: lengths count from those at qpos0."""
+    m = source.m
+    ids = [int(x) for x in (m.eq_obj1id[k], m.eq_obj2id[k]) if x >= 0]
+    found = [linear_tendon(source, x) for x in ids]
+    if any(tendon is None for tendon in found) or "tendon" in source.ignore:
+        source.pass_over("equality", "equality", k, "spatial tendons have no fixed lengths here")
+        return
+    powers = _polynomial(m.eq_data[k, :5]) if len(ids) > 1 else [float(m.eq_data[k, 0]), 0.0]
+    terms: dict[str, tuple[float, list[float]]] = {}
+    _add_terms(terms, found[0], -1.0)
+    if len(powers) > 2:
+        joint = tendons[ids[1]]
+        length = LinearTendon((joint,), (1.0,), (float(np.dot(found[1].ratios, found[1].start)),))
+        terms[joint] = length.start[0], [0.0, *powers[1:]]
+    elif len(ids) > 1:
+        _add_terms(terms, found[1], powers[1])
+    polynomials = [polynomial for _, polynomial in terms.values()]
+    polynomials[0] = [polynomials[0][0] + powers[0], *polynomials[0][1:]]
+    start: Sequence[float] = [x for x, _ in terms.values()]
+    couple_all(elements, name, tuple(terms), polynomials, start)
+
+
+def _add_terms(terms: dict[str, tuple[float, list[float]]], tendon: LinearTendon | None, factor: float) -> None:
+    """Add the length of a tendon times a factor to the polynomials of its joints, by name, with their starts."""
+    assert tendon is not None
+    for joint, ratio, start in zip(*tendon, strict=True):
+        before = terms.get(joint, (start, [0.0, 0.0]))[1]
+        terms[joint] = start, [before[0], before[1] + factor * ratio, *before[2:]]

@@ -1,11 +1,12 @@
-"""Checks of an MJCF file and of all files that it refers to, before MuJoCo opens them: paths, sizes, plugins."""
+"""Checks of an MJCF file and of all files that it refers to, before MuJoCo opens them: paths and sizes."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from jaxmbs.io.models.model import ModelError
@@ -31,8 +32,8 @@ NAMES = {
 }  # fmt: skip
 # Attributes of MJCF that name folders in which MuJoCo looks for files.
 FOLDERS = ("meshdir", "texturedir", "assetdir")
-# Tags of MJCF whose files are MJCF too, and are checked like the first file.
-MODELS = ("include", "model")
+# Tags of MJCF whose files are opened when the model is compiled, if at all; other files are opened when it is parsed.
+ASSETS = ("mesh", "hfield", "texture", "skin")
 
 
 def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
@@ -51,63 +52,90 @@ def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
         raise ModelError(f"{of}malformed XML: {error}") from None
 
 
-def check_files(path: Path) -> None:
-    """Raise `ModelError` if a model or its files are outside its folder or too large, or if it has plugins."""
-    folder = path.parent.resolve()
-    waiting, checked, total, copies = [path.resolve()], set(), 0, 1
+class Reference(NamedTuple):
+    """A file that a model refers to: tag and path as written, and the file in one of the folders where MuJoCo may look."""
 
-    def add(file: Path) -> None:
+    tag: str
+    named: str
+    file: Path
+
+
+class Files:
+    """Checks of the files of a model before they are opened.
+
+    Args:
+        path: the model.
+        allow: folders outside that of the model, relative to it, in which files may be read.
+    """
+
+    def __init__(self, path: Path, allow: Iterable[str] = ()):
+        self._main = path.resolve()
+        folder = self._main.parent
+        self._folders = [folder, *((folder / given).resolve() for given in allow)]
+        self._checked: set[Path] = set()
+        self._total = 0
+        self._assets: list[Reference] = []
+
+    def check_models(self) -> None:
+        """Raise `ModelError` if the model, or one that it includes, is outside the folders, too large or malformed."""
+        waiting, copies = [self._main], 1
+        while waiting:
+            file = waiting.pop()
+            if file in self._checked:
+                continue
+            self._add(file)
+            prefix = "" if file == self._main else f"{file.name}: "
+            root = xml_root(file.read_bytes(), prefix.removesuffix(": "))
+            if root.tag not in ROOTS:
+                more = "; the name of a URDF ends in .urdf" if root.tag == "robot" else ""
+                raise ModelError(f"{prefix}the root of an MJCF must be <mujoco>, got <{root.tag}>{more}")
+            _check_numbers(root)
+            copies *= _check_sizes(root)
+            if copies > MAX_COPIES:
+                raise ModelError(f"replicate, composite and flexcomp: more than {MAX_COPIES} copies")
+            for reference in _references(root, self._folders[0], file.parent):
+                if reference.tag in ASSETS and reference.file.suffix.lower() not in (".xml", ".mjcf"):
+                    self._assets.append(reference)
+                    continue
+                self._check_place(reference)
+                if reference.file.is_file():
+                    waiting.append(reference.file)
+
+    def check_assets(self, opened: Collection[str]) -> None:
+        """Raise `ModelError` if an asset whose path is in `opened` is outside the folders, or all are too large."""
+        for reference in self._assets:
+            if reference.named in opened:
+                self._check_place(reference)
+                if reference.file.is_file() and reference.file not in self._checked:
+                    self._add(reference.file)
+
+    def _check_place(self, reference: Reference) -> None:
+        """Raise `ModelError` if a file is outside the folder of the model and those that are allowed."""
+        if not any(reference.file.is_relative_to(folder) for folder in self._folders):
+            away = os.path.relpath(reference.file.parent, self._folders[0])
+            raise ModelError(
+                f"{reference.tag} {reference.named!r}: is outside the model's folder; to read it give allow=({away!r},)"
+            )
+
+    def _add(self, file: Path) -> None:
         """Count a file; raise `ModelError` if the files have too many bytes in total, or are too many."""
-        nonlocal total
-        checked.add(file)
-        total += file.stat().st_size
-        if total > MAX_TOTAL_BYTES or len(checked) > MAX_FILES:
+        self._checked.add(file)
+        self._total += file.stat().st_size
+        if self._total > MAX_TOTAL_BYTES or len(self._checked) > MAX_FILES:
             raise ModelError(
                 f"has more than {MAX_TOTAL_BYTES} bytes or {MAX_FILES} files, counting those that it refers to"
             )
 
-    while waiting:
-        file = waiting.pop()
-        if file in checked:
-            continue
-        add(file)
-        root = xml_root(file.read_bytes(), "" if file == path.resolve() else file.name)
-        if root.tag not in ROOTS:
-            prefix = "" if file == path.resolve() else f"{file.name}: "
-            more = "; the name of a URDF ends in .urdf" if root.tag == "robot" else ""
-            raise ModelError(f"{prefix}the root of an MJCF must be <mujoco>, got <{root.tag}>{more}")
-        _check_numbers(root)
-        copies *= _check_sizes(root)
-        if copies > MAX_COPIES:
-            raise ModelError(f"replicate, composite and flexcomp: more than {MAX_COPIES} copies")
-        for tag, named, found in _references(root, folder, file.parent):
-            if not found.is_relative_to(folder):
-                raise ModelError(f"{tag} {named!r}: is outside the model's folder")
-            if not found.is_file():
-                continue
-            if tag in MODELS or found.suffix.lower() in (".xml", ".mjcf"):
-                waiting.append(found)
-            elif found not in checked:
-                add(found)
 
-
-def _references(root, folder: Path, folder_of_file: Path) -> Iterator[tuple[str, str, Path]]:
-    """Yield tag, path as written, and file for all references, in all folders in which MuJoCo may look."""
-    folders = {""}
-    for element in root.iter():
-        if element.tag in ("plugin", "extension"):
-            raise ModelError(f"{element.tag}: plugins are refused")
-        for attribute in FOLDERS:
-            named = element.get(attribute)
-            if named is not None:
-                folders.add(named)
-                yield attribute, named, _resolve(folder, named)
+def _references(root, folder: Path, folder_of_file: Path) -> Iterator[Reference]:
+    """Yield all references, in all folders in which MuJoCo may look."""
+    folders = {""} | {element.get(name) for element in root.iter() for name in FOLDERS if element.get(name) is not None}
     for element in root.iter():
         for attribute, named in element.attrib.items():
             if attribute == "file" or (attribute.startswith("file") and element.tag == "texture"):
                 for base in {folder, folder_of_file}:
                     for under in folders:
-                        yield element.tag, named, _resolve(base, under, named)
+                        yield Reference(element.tag, named, _resolve(base, under, named))
 
 
 def _resolve(base: Path, *parts: str) -> Path:
