@@ -54,7 +54,7 @@ def compiled(path):
     return m if m.nbody > 1 and np.any(m.body_mass > 0) else None
 
 
-def source_of(path, seed):
+def source_of(path, seed, reach=0.6):
     """Return the compiled file in a random state near the start, and its tree of elements."""
     import mujoco
 
@@ -64,7 +64,7 @@ def source_of(path, seed):
     elements = elements_of(links, range_tag="range", single=read._joints_in_use(source))
     m.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
     m.opt.density = m.opt.viscosity = 0
-    mujoco.mj_integratePos(m, d.qpos, rng.uniform(-0.6, 0.6, m.nv), 1.0)
+    mujoco.mj_integratePos(m, d.qpos, rng.uniform(-reach, reach, m.nv), 1.0)
     d.qvel[:] = rng.normal(size=m.nv)
     mujoco.mj_forward(m, d)
     return source, elements
@@ -80,8 +80,8 @@ class Comparison:
         by_rates: R (m, nv), with v = R qvel.
     """
 
-    def __init__(self, path, model, seed=0):
-        (self.source, self.elements), self.model = source_of(path, seed), model
+    def __init__(self, path, model, seed=0, reach=0.6):
+        (self.source, self.elements), self.model = source_of(path, seed, reach), model
         guess, _ = initial_motion.initial_motion(self.source, self.elements)
         m, d = self.source.m, self.source.d
         self.by_rates = np.zeros((model.layout.m, m.nv))
@@ -170,7 +170,7 @@ class Comparison:
                     one = eqx.tree_at(lambda f: f.own, one, jnp.array(one.start), is_leaf=lambda x: x is None)
                 force = force + np.asarray(one.generalized(state))
         by_rates = self.by_rates
-        return by_rates.T @ (mass + armature) @ by_rates, by_rates.T @ (force - mass @ self._drift())
+        return by_rates.T @ (mass + armature) @ by_rates, by_rates.T @ (force - mass @ self.drift())
 
     @staticmethod
     def _is_constraint(force):
@@ -180,7 +180,7 @@ class Comparison:
         stop = stop or (isinstance(law, SiteTendon) and np.isfinite(law.law.limits[1]))
         return stop or isinstance(force, mbs.JointStop | mbs.JointFriction)
 
-    def _drift(self):
+    def drift(self):
         """Return Ṙ qvel (m,) of the bodies with mass."""
         import mujoco
 
