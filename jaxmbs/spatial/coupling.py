@@ -58,9 +58,7 @@ class JointCoupling(SpatialConstraint):
     points_j: Array = real((None, 3))
     length_fields: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(
-        self, i, j, others, kinds, coefficients, frames_i=None, frames_j=None, points_i=None, points_j=None
-    ):
+    def __init__(self, i, j, others, kinds, coefficients, frames_i=None, frames_j=None, points_i=None, points_j=None):
         self.i, self.j, self.others, self.kinds = i, j, tuple(others), tuple(kinds)
         self.coefficients = coefficients
         axes, origins = np.tile(np.eye(3), (len(self.kinds), 1, 1)), np.zeros((len(self.kinds), 3))
@@ -103,7 +101,9 @@ class JointCoupling(SpatialConstraint):
         super().check()
         joints = len(self.kinds)
         require(joints > 0 and set(self.kinds) <= {ANGLE, SLIDE}, 'kinds must be "angle" or "slide" for each joint')
-        require(len(self.others) == 2 * joints - 2, f"others must have two bodies for each further joint, {2 * joints - 2}")
+        require(
+            len(self.others) == 2 * joints - 2, f"others must have two bodies for each further joint, {2 * joints - 2}"
+        )
         for name in ("coefficients", "frames_i", "frames_j", "points_i", "points_j"):
             given = len(getattr(self, name))
             require(given == joints, f"{name} must have a row for each of the {joints} joints, got {given}")

@@ -200,9 +200,12 @@ class Comparison:
         import mujoco
 
         m, d = self.source.m, self.source.d
+        if not m.nv:
+            return 0.0, 0.0, max(self.constraint_gaps())
         reference = np.zeros((m.nv, m.nv))
         mujoco.mj_fullM(m, d, reference)
         mass, force = self.equations()
         a = np.linalg.solve(mass, force)
         scale = np.abs(d.qacc).max()
-        return np.abs(mass - reference).max() / np.abs(reference).max(), np.abs(a - d.qacc).max() / scale, max(self.constraint_gaps())
+        masses = np.abs(mass - reference).max() / np.abs(reference).max()
+        return masses, np.abs(a - d.qacc).max() / scale, max(self.constraint_gaps())

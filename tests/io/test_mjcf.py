@@ -130,7 +130,7 @@ def test_welds_sites_and_couplings(tmp_path):
             "f": spatial.coordinates((4, 2, 0)),
             "geared": start + np.array([angle_c, angle_d]),
         }
-        assert gear.i == "c"
+        assert (gear.i, gear.j, gear.others) == ("ground", "c", ("ground", "d"))
         phi = np.asarray(mbs.constraints(model, model.coordinates(guess), 0.0))
         residual[wrong] = np.abs(phi).max()
     assert residual[0.0] < 1e-14
@@ -195,11 +195,13 @@ PASSED_OVER = {
         "mocap 'hand' (line 5): bodies that motion capture would move are fixed",
     ),
     "wrapped": (
-        ARM.replace("</worldbody>", '<site name="s" pos="2 0 0"/></worldbody>').replace(
+        ARM.replace("</worldbody>", '<site name="s" pos="2 0 0"/></worldbody>')
+        .replace(
             "</mujoco>",
             '<tendon><spatial name="rope" stiffness="1"><site site="s"/><geom geom="ball"/><site site="t"/></spatial>'
             "</tendon></mujoco>",
-        ).replace("</body>", '<site name="t" pos="1 0 .1"/><geom name="ball" size=".01" pos="1 0 0"/></body>'),
+        )
+        .replace("</body>", '<site name="t" pos="1 0 .1"/><geom name="ball" size=".01" pos="1 0 0"/></body>'),
         "tendon 'rope' (line 5): tendons that wrap around geoms have no forces",
     ),
 }
@@ -354,7 +356,9 @@ def test_read_write_read(tmp_path, name):
     assert list(second.constraints) == list(first.constraints)
     for joint, limits in first.limits.items():
         np.testing.assert_allclose(second.limits[joint], limits, atol=1e-12)
-    cases = [robot_files.Comparison(tmp_path / x, model, 7) for x, model in (("model.xml", first), ("again.xml", second))]
+    cases = [
+        robot_files.Comparison(tmp_path / x, model, 7) for x, model in (("model.xml", first), ("again.xml", second))
+    ]
     masses, forces = zip(*(case.equations() for case in cases), strict=True)
     np.testing.assert_allclose(*masses, atol=1e-12)
     np.testing.assert_allclose(*forces, rtol=1e-7, atol=1e-8)

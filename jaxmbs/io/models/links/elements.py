@@ -53,7 +53,10 @@ class Elements:
         return self.places[link]
 
     def unused_name(self, name: str) -> str:
-        """Return the name, with a number if an element has this name already."""
+        """Return the name, with a number if an element has this name already; "arm x" for the coordinate "arm.x"."""
+        owner, _, last = name.rpartition(".")
+        if owner in self.bodies and last in (*spatial.Body.coordinates, *spatial.Body.velocities):
+            name = f"{owner} {last}"
         used = {GROUND, *self.constraints, *self.drivers, *self.forces}
         if name not in used:
             return name

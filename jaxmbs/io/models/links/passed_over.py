@@ -47,10 +47,13 @@ class PassedOver:
         return tuple(found)
 
     def report(self, ignorable: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the sentences and warn of them once; raise `ModelError` with all elements if they are errors.
+        """Return the sentences, and warn of them once.
 
         Args:
             ignorable: tags that `ignore` may name.
+
+        Raises:
+            ModelError: there are elements that cannot be represented, and these are errors.
         """
         if not self._found:
             return ()

@@ -135,7 +135,9 @@ def _add_single(source: Source, elements: Elements, k: int, name: str, control: 
 def _limit_by_joint(source: Source, k: int, j: int | None, ranges: dict[str, Any]) -> None:
     """Narrow `effort_range` to the range of the forces of actuators at the joint or tendon, if this one is the only one."""
     m, target = source.m, int(source.m.actuator_trnid[k, 0])
-    limited, limits = ("tendon_actfrclimited", "tendon_actfrcrange") if j is None else ("jnt_actfrclimited", "jnt_actfrcrange")
+    limited, limits = (
+        ("tendon_actfrclimited", "tendon_actfrcrange") if j is None else ("jnt_actfrclimited", "jnt_actfrcrange")
+    )
     if not getattr(m, limited)[target]:
         return
     same = (m.actuator_trnid[:, 0] == target) & (m.actuator_trntype == m.actuator_trntype[k])

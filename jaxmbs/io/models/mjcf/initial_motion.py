@@ -11,7 +11,7 @@ from jaxmbs.io.models.mjcf.source import Source
 
 
 def initial_motion(source: Source, elements: Elements) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return coordinates and velocities of the bodies by name; those of massless bodies in chains come from their joints."""
+    """Return coordinates and velocities of the bodies by name; massless bodies in chains follow from their joints."""
     mujoco, m, d = source.mujoco, source.m, source.d
     guess, velocities, rate = {}, {}, np.zeros(6)
     # Rotation, place and velocities (ṙ, ω in the frame of the body) of each body.

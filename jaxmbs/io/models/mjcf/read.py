@@ -62,7 +62,7 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
         if given:
             raise ModelError(f"{name}: only for URDF; MJCF has its own elements for that")
     source = compile_file(mujoco, Path(path), options, passed_over)
-    m, d = source.m, source.d
+    m = source.m
     pass_over_features(source)
     elements = elements_of(
         [_link(source, k) for k in range(1, m.nbody)],
@@ -96,7 +96,10 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
 def _joints_in_use(source: Source) -> set[str]:
     """Return the names of the joints to which actuators, equalities and tendons refer."""
     m, mujoco = source.m, source.mujoco
-    used = [m.eq_obj1id[m.eq_type == int(mujoco.mjtEq.mjEQ_JOINT)], m.eq_obj2id[m.eq_type == int(mujoco.mjtEq.mjEQ_JOINT)]]
+    used = [
+        m.eq_obj1id[m.eq_type == int(mujoco.mjtEq.mjEQ_JOINT)],
+        m.eq_obj2id[m.eq_type == int(mujoco.mjtEq.mjEQ_JOINT)],
+    ]
     used.append(m.actuator_trnid[m.actuator_trntype <= int(mujoco.mjtTrn.mjTRN_JOINTINPARENT), 0])
     used.append(m.wrap_objid[m.wrap_type == int(mujoco.mjtWrap.mjWRAP_JOINT)])
     return {source.joints[j] for j in np.concatenate(used).astype(int) if j >= 0}

@@ -154,9 +154,7 @@ def _law(source: Source, k: int) -> TendonLaw | None:
     return TendonLaw(stiffness, damping, rest, limits, stop)
 
 
-def _add_slide(
-    source: Source, elements: Elements, k: int, tendon: LinearTendon, guess: dict, velocities: dict
-) -> str:
+def _add_slide(source: Source, elements: Elements, k: int, tendon: LinearTendon, guess: dict, velocities: dict) -> str:
     """Add a massless body whose slide along z has the length of a fixed tendon beyond that at qpos0; return its name."""
     name = elements.unused_name(source.name("tendon", k))
     body = f"{name} length"
@@ -231,9 +229,14 @@ def _add_site_tendon(source: Source, elements: Elements, k: int, law: TendonLaw 
 
 def _site_force(segments, slack: float, law: TendonLaw) -> forces.AbstractForce:
     """Return a `SpringDamper` for a linear law between two points, else the force of a tendon."""
-    if len(segments) == 1 and not slack and segments[0][4] == 1 and law.stop == (0.0, 0.0) and law.rest[0] == law.rest[1]:
+    if (
+        len(segments) == 1
+        and not slack
+        and segments[0][4] == 1
+        and law.stop == (0.0, 0.0)
+        and law.rest[0] == law.rest[1]
+    ):
         i, j, point_i, point_j, _ = segments[0]
         spring: Any = forces.SpringDamper
         return spring(i, j, point_i, point_j, law.stiffness or None, law.damping or None, law.rest[0])
     return forces.UserForce(SiteTendon(segments, slack, law))
-
