@@ -113,7 +113,7 @@ def _add_body(document: Document, k: int, name: str) -> None:
         else:
             _add_joint(document, joint, name, element, reverse=tree.reversed[other])
     inertia = inertia_matrix(body)
-    moving = any(tree.joints[other] is None or document.joints[tree.joints[other]] for other in joints)
+    moving = any(name is None or document.joints[name] for name in (tree.joints[other] for other in joints))
     if moving and (float(body.mass) <= MIN_MASS_OR_INERTIA or np.linalg.eigvalsh(inertia)[0] <= MIN_MASS_OR_INERTIA):
         raise ModelError(f"body {name!r}: MJCF needs a mass and three moments of inertia above {MIN_MASS_OR_INERTIA:g}")
     entries = [*np.diag(inertia), inertia[0, 1], inertia[0, 2], inertia[1, 2]]
