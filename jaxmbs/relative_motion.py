@@ -7,6 +7,7 @@ the bodies: at one time for forces, and over time in trajectories.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -193,11 +194,19 @@ def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen
     if name not in joints:
         there = f"joints are {', '.join(map(repr, joints))}" if joints else "there are no joints"
         raise ValueError(f"{label} has no angle or slide of its own; {there}")
-    mobility = eqx.filter_eval_shape(lambda joint: joint.mobility, elements[name])  # its structure only
-    slides, angles = mobility.slide_names, mobility.angle_names
+    leaves, structure = jax.tree.flatten(elements[name].anonymous())
+    shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    slides, angles, wraps = _names_of_coordinates(structure, shapes)
     if chosen is not None and chosen not in slides + angles:
         raise ValueError(f"{label}: {unknown('angle or slide', chosen, slides + angles)}")
-    return JointCoordinateNames(label, slides, angles, chosen, mobility.wraps)
+    return JointCoordinateNames(label, slides, angles, chosen, wraps)
+
+
+@cache
+def _names_of_coordinates(structure: Any, shapes: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Return the names of the slides and angles of a joint with this structure, and True if its turns are not counted."""
+    mobility = eqx.filter_eval_shape(lambda joint: joint.mobility, jax.tree.unflatten(structure, shapes))
+    return mobility.slide_names, mobility.angle_names, mobility.wraps
 
 
 def measure_joint(

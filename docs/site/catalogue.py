@@ -224,6 +224,12 @@ SPATIAL = {
             "The force of the teeth at the pitch circles.", (),
             '{"A": spatial.Revolute("ground", "a"), "B": spatial.Revolute("ground", "b", (1, 0, 0), (0, 0, 0))}',
         ),
+        "JointCoupling": Entry(
+            'spatial.JointCoupling("ground", "a", ("ground", "b"), ("angle", "angle"), ((0, 1), (0, -2)))',
+            {"a": APART["a"], "b": (1.0, 0, 0, 1, 0, 0, 0)},
+            "Efforts along the coordinates that it couples.", (),
+            '{"A": spatial.Revolute("ground", "a"), "B": spatial.Revolute("ground", "b", (1, 0, 0), (0, 0, 0))}',
+        ),
     },
     "Drivers": {
         "RevoluteDriver": Entry(

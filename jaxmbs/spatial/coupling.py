@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -61,7 +61,8 @@ class JointCoupling(SpatialConstraint):
     def __init__(self, i, j, others, kinds, coefficients, frames_i=None, frames_j=None, points_i=None, points_j=None):
         self.i, self.j, self.others, self.kinds = i, j, tuple(others), tuple(kinds)
         self.coefficients = coefficients
-        axes, origins = np.tile(np.eye(3), (len(self.kinds), 1, 1)), np.zeros((len(self.kinds), 3))
+        axes: Any = np.tile(np.eye(3), (len(self.kinds), 1, 1))
+        origins: Any = np.zeros((len(self.kinds), 3))
         self.frames_i = axes if frames_i is None else frames_i
         self.frames_j = axes if frames_j is None else frames_j
         self.points_i = origins if points_i is None else points_i

@@ -6,6 +6,7 @@ rounding of Φ_q M⁻¹ Φ_qᵀ. Such mechanisms are solved in another, more exp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -53,8 +54,8 @@ def holding_elements(mech: Any) -> dict[str, int]:
 
 def _holding(bodies: Iterable[str], elements: list[Any]) -> dict[str, int]:
     """Return the number of these elements that act on each body, by name."""
-    names = [getattr(element, side) for element in elements for side in "ij"]
-    return {name: names.count(name) for name in bodies}
+    counts = Counter(getattr(element, side) for element in elements for side in "ij")
+    return {name: counts[name] for name in bodies}
 
 
 def _arm(com: np.ndarray | None, point: Any) -> float:

@@ -155,8 +155,8 @@ class Mechanism(eqx.Module):
     @property
     def dtype(self) -> np.dtype:
         """Floating-point type of the numbers in the mechanism, the widest if they differ."""
-        leaves = [leaf for leaf in jax.tree.leaves(self) if eqx.is_inexact_array(leaf)]
-        dtype = jnp.result_type(*leaves) if leaves else default_float()
+        types = {leaf.dtype for leaf in jax.tree.leaves(self) if eqx.is_inexact_array(leaf)}
+        dtype = jnp.result_type(*types) if types else default_float()
         check_precision(dtype)
         return dtype
 
@@ -281,8 +281,8 @@ class Mechanism(eqx.Module):
     def _from_names(self, guess: Mapping[str, Any], start: np.ndarray, *, velocities: bool = False) -> Array:
         """Return a vector q, or v, with the values of a mapping and those of `start` elsewhere."""
         # Known numbers are put together by NumPy: in JAX each operation is compiled when it is first met.
-        known = all(map(is_concrete, jax.tree.leaves(list(guess.values()))))
-        values: Any = np.array(start, self.dtype) if known else jnp.asarray(start, self.dtype)
+        known, dtype = all(map(is_concrete, jax.tree.leaves(list(guess.values())))), self.dtype
+        values: Any = np.array(start, dtype) if known else jnp.asarray(start, dtype)
         for name, value in guess.items():
             entries, shape = self.layout.entries(name, velocities=velocities)
             value = np.asarray(value) if known else jnp.asarray(value)
@@ -290,9 +290,9 @@ class Mechanism(eqx.Module):
                 kind = "velocities" if velocities else "guess"
                 raise ValueError(f"{kind} for {name!r} must have shape {shape}, got {value.shape}")
             if known:
-                values[entries] = value.astype(self.dtype)
+                values[entries] = value.astype(dtype)
             else:
-                values = values.at[entries].set(value.astype(self.dtype))
+                values = values.at[entries].set(value.astype(dtype))
         return jnp.asarray(values)
 
 

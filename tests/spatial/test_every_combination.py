@@ -41,6 +41,15 @@ ELEMENTS = {
     "Screw": between(spatial.Screw, **AXES, pitch=2.0),
     "Distance": between(spatial.Distance, distance=1.2),
     "Gear": between(spatial.Gear, **AXES, radius_i=0.5, radius_j=0.7, angle_i=0.2, angle_j=-0.4),
+    "JointCoupling": spatial.JointCoupling(
+        "a",
+        "b",
+        ("ground", "a"),
+        ("angle", "slide"),
+        ((0.1, 0.3, 0.2), (0.4, -0.5, 0.7)),
+        *(np.stack([Rotation.from_rotvec(RNG.uniform(-1, 1, 3)).as_matrix() for _ in range(2)]) for _ in range(2)),
+        *RNG.normal(size=(2, 2, 3)),
+    ),
     "TotalJoint": between(spatial.TotalJoint, position=(SWING,) * 3, orientation=(SWING, "fixed", SWING), **AXES),
     "RelativeJoint": between(spatial.RelativeJoint, position=(SWING,) * 3, orientation=(SWING, "fixed", SWING), **AXES),
     "RevoluteDriver": between(spatial.RevoluteDriver, **AXES, motion=SWING),
@@ -63,7 +72,7 @@ def by_numbers():
     """Φ_b for all numbers b of all elements at once, and the same by central differences."""
     numbers, rest = eqx.partition(everything(ELEMENTS), eqx.is_inexact_array)
     b, unravel = jax.flatten_util.ravel_pytree(jax.tree.map(jnp.asarray, numbers))
-    q = jnp.concatenate([*PLACES, jnp.array([0.4, -0.8])])
+    q = jnp.concatenate([*PLACES, jnp.array([0.4, -0.8, 0.3])])
     build = lambda b: eqx.combine(unravel(b), rest)
     phi = jax.jit(jax.vmap(lambda b: mbs.constraints(build(b), q, 0.4)))
     h = 1e-5

@@ -201,7 +201,13 @@ def _counts(bodies: dict, document: dict) -> tuple[int, int]:
         group = document.get(key)
         for data in group.values() if isinstance(group, dict) else ():
             own = known.get(str(data.get("type"))) if isinstance(data, dict) else None
-            extra += len(getattr(own, "extra", ()))
+            names = getattr(own, "extra", ())
+            if isinstance(names, property):
+                # A coupling has one for each angle.
+                kinds = data.get("kinds")
+                extra += kinds.count("angle") if isinstance(kinds, list) else 0
+            else:
+                extra += len(names)
     size: Callable = lambda field: sum(len(getattr(type(body), field)) for body in bodies.values()) + extra
     return size("coordinates"), size("angular")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -60,7 +61,8 @@ def couple_all(
     bodies = [body for link in links for body in (link.parent, link.name)]
     turns = [link.primitives[0].kind == HINGE for link in links]
     name = elements.unused_name(name)
-    elements.constraints[name] = spatial.JointCoupling(
+    coupling: Any = spatial.JointCoupling
+    elements.constraints[name] = coupling(
         *bodies[:2],
         bodies[2:],
         ["angle" if turn else "slide" for turn in turns],

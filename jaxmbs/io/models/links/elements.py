@@ -59,7 +59,10 @@ class Elements:
         return {name: (GROUND, place.r, place.a) for name, place in on_it.items()}
 
     def unused_name(self, name: str) -> str:
-        """Return the name, with a number if an element has this name already."""
+        """Return the name, with a number if an element has this name already; "arm x" for the coordinate "arm.x"."""
+        owner, _, last = name.rpartition(".")
+        if owner in self.bodies and last in (*spatial.Body.coordinates, *spatial.Body.velocities):
+            name = f"{owner} {last}"
         used = {GROUND, *self.constraints, *self.drivers, *self.forces}
         if name not in used:
             return name
@@ -119,10 +122,9 @@ def _chain(link: Link, single: Collection[str]) -> list[Link]:
     if len(link.primitives) < 2 or (plain and is_one_joint(link)):
         return [link]
     parent, place, chain = link.parent, (link.r, link.a), []
-    still = 0.0, np.zeros(3), np.zeros(3), None
     for primitive in link.primitives[:-1]:
         name = f"{primitive.name} carrier"
-        chain.append(Link(name, parent, *place, (primitive,), *still))
+        chain.append(Link(name, parent, *place, (primitive,), 0.0, np.zeros(3), np.zeros(3)))
         parent, place = name, (np.zeros(3), np.eye(3))
     last = dataclasses.replace(link, parent=parent, r=place[0], a=place[1], primitives=link.primitives[-1:])
     return [*chain, last]

@@ -245,8 +245,26 @@ def _torsion_spring(link: Link, primitive: PrimitiveJoint, axis_i: Vector) -> fo
     damping = primitive.damping or None
     if not primitive.stiffness:
         return forces.TorsionDamper(*ends, damping, **axes)
-    start = spatial.Body.pose(spatial.coordinates()), spatial.Body.pose(spatial.coordinates(rotated=link.a))
-    zero = float(start[0].angle_to(start[1], axis_i, primitive.axis))
+    turned = np.abs(link.a - np.eye(3)).max() > 0
+    zero = _angle_between(link.a, axis_i, primitive.axis) if turned else 0.0
     # Like that of the joint, the angle is within half a turn of its value at the pose of the link.
     middle = {"middle": zero} if abs(zero) > EXACT else {}
     return forces.TorsionSpring(*ends, primitive.stiffness, zero + primitive.rest, damping, **axes, **middle)
+
+
+def _angle_between(a: Matrix, axis_i: Vector, axis_j: Vector) -> float:
+    """Return the angle of a `TorsionSpring` with these axes on a body that is turned by a, in radians."""
+    # Like `Pose.angle_to`: from where axis_j has been turned to axis_i by the shortest rotation.
+    bent = a @ _shortest_turn(axis_i, axis_j)
+    across = along_z(axis_i)[:, 0]
+    return float(np.arctan2(np.cross(across, bent @ across) @ axis_i, across @ bent @ across))
+
+
+def _shortest_turn(start: Vector, end: Vector) -> Matrix:
+    """Return the shortest rotation that takes a unit vector to another, a half turn about some axis if it is opposite."""
+    axis, cosine = np.cross(start, end), float(start @ end)
+    if cosine < EXACT - 1:
+        across = along_z(start)[:, 0]
+        return 2 * np.outer(across, across) - np.eye(3)
+    cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+    return np.eye(3) + cross + cross @ cross / (1 + cosine)

@@ -49,6 +49,9 @@ class PassedOver:
 
         Args:
             ignorable: tags that `ignore` may name.
+
+        Raises:
+            ModelError: there are elements that cannot be represented, and these are errors.
         """
         if not self._found:
             return ()

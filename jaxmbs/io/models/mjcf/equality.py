@@ -92,8 +92,8 @@ def _add_tendon_coupling(source: Source, elements: Elements, k: int, name: str, 
     """Add an equality `tendon` of fixed tendons, as one of their joints: lengths count from those at qpos0."""
     m = source.m
     ids = [int(x) for x in (m.eq_obj1id[k], m.eq_obj2id[k]) if x >= 0]
-    found = [linear_tendon(source, x) for x in ids]
-    if any(tendon is None for tendon in found) or "tendon" in source.ignore:
+    found = [tendon for x in ids if (tendon := linear_tendon(source, x)) is not None]
+    if len(found) < len(ids) or "tendon" in source.ignore:
         source.pass_over("equality", "equality", k, "spatial tendons have no fixed lengths here")
         return
     powers = _polynomial(m.eq_data[k, :5]) if len(ids) > 1 else [float(m.eq_data[k, 0]), 0.0]
@@ -111,9 +111,8 @@ def _add_tendon_coupling(source: Source, elements: Elements, k: int, name: str, 
     couple_all(elements, name, tuple(terms), polynomials, start)
 
 
-def _add_terms(terms: dict[str, tuple[float, list[float]]], tendon: LinearTendon | None, factor: float) -> None:
+def _add_terms(terms: dict[str, tuple[float, list[float]]], tendon: LinearTendon, factor: float) -> None:
     """Add the length of a tendon times a factor to the polynomials of its joints, by name, with their starts."""
-    assert tendon is not None
     for joint, ratio, start in zip(*tendon, strict=True):
         before = terms.get(joint, (start, [0.0, 0.0]))[1]
         terms[joint] = start, [before[0], before[1] + factor * ratio, *before[2:]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxmbs import spatial
 from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, Link, Matrix, Vector, from_quaternion
@@ -12,7 +11,7 @@ from jaxmbs.io.models.mjcf.source import Source
 
 
 def initial_motion(source: Source, elements: Elements) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return coordinates and velocities of the bodies by name; those of massless bodies in chains come from their joints."""
+    """Return coordinates and velocities of the bodies by name; massless bodies in chains follow from their joints."""
     mujoco, m, d = source.mujoco, source.m, source.d
     guess, velocities, rate = {}, {}, np.zeros(6)
     # Rotation, place and velocities (ṙ, ω in the frame of the body) of each body.
@@ -29,7 +28,9 @@ def initial_motion(source: Source, elements: Elements) -> tuple[dict[str, np.nda
         if link.name not in motions:
             motions[link.name] = _carried(source, index[joint], link, *motions[link.parent])
             a, r, velocities[link.name] = motions[link.name]
-            guess[link.name] = np.asarray(spatial.coordinates(r, a))
+            quaternion = np.zeros(4)
+            mujoco.mju_mat2Quat(quaternion, a.reshape(-1))
+            guess[link.name] = np.concatenate([r, quaternion])
     return guess, velocities
 
 

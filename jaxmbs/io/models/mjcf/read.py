@@ -62,7 +62,7 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
         if given:
             raise ModelError(f"{name}: only for URDF; MJCF has its own elements for that")
     source = compile_file(mujoco, Path(path), options, passed_over)
-    m, d = source.m, source.d
+    m = source.m
     pass_over_features(source)
     elements = elements_of(
         [_link(source, k) for k in range(1, m.nbody)],

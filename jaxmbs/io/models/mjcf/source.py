@@ -49,8 +49,8 @@ class Source:
         """Return the name of object k of a kind, such as "tendon1" if it has none."""
         if kind in ("body", "joint"):
             return (self.bodies if kind == "body" else self.joints)[k]
-        accessor = {"equality": self.m.eq}.get(kind) or getattr(self.m, kind)
-        return accessor(k).name or f"{kind}{k + 1}"
+        given = self.mujoco.mj_id2name(self.m, getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}"), k)
+        return given or f"{kind}{k + 1}"
 
     def pass_over(self, tag: str, kind: str, k: int, why: str) -> None:
         """Pass over object k of a kind, under a tag that `ignore` may name."""
@@ -103,7 +103,9 @@ def compile_file(mujoco, path: Path, options: ReadOptions, passed_over: PassedOv
 def _strip(mujoco, spec, passed_over: PassedOver) -> None:
     """Take out pictures, plugins, and meshes that no mass depends on, so that their files are not opened."""
     delete = getattr(spec, "delete", None) or (lambda element: element.delete())
-    for x in (*spec.textures, *spec.skins, *spec.materials, *(s for s in spec.sensors if s.plugin.active)):
+    for light in spec.lights:
+        light.texture = ""
+    for x in (*spec.textures, *spec.skins, *spec.materials, *spec.sensors):
         delete(x)
     for x in (*spec.geoms, *spec.sites, *spec.tendons, *spec.flexes):
         x.material = ""
@@ -112,6 +114,9 @@ def _strip(mujoco, spec, passed_over: PassedOver) -> None:
             if x.plugin.active:
                 passed_over.add("plugin", f"{kind} {x.name!r}", "plugins are not run", line=x.info)
                 x.plugin.active = False
+                if kind == "actuator":
+                    x.set_to_motor()
+                    x.actdim = -1
     from_geoms, groups = int(spec.compiler.inertiafromgeom), spec.compiler.inertiagrouprange
     for body in spec.bodies:
         given = body.name == "world" or from_geoms == 0 or (from_geoms == 2 and body.explicitinertial)

@@ -50,7 +50,7 @@ class TendonLaw(eqx.Module):
 
     def __call__(self, length, rate):
         """Return the tension."""
-        tension = self.damping * rate
+        tension: Any = self.damping * rate
         if self.stiffness:
             beyond = jnp.maximum(length - self.rest[1], 0) - jnp.maximum(self.rest[0] - length, 0)
             tension = tension + self.stiffness * beyond
@@ -77,7 +77,9 @@ class SiteTendon(eqx.Module):
 
     def __call__(self, state):
         """Return the generalized force (m,)."""
-        length, rate, lines = self.slack, 0.0, []
+        length: Any = self.slack
+        rate: Any = 0.0
+        lines = []
         for i, j, point_i, point_j, divisor in self.segments:
             on_i, on_j = state[i], state[j]
             distance, along = forces.length_and_direction(on_j.point(point_j) - on_i.point(point_i))

@@ -39,8 +39,7 @@ def pass_over_features(source: Source) -> None:
     """Pass over the features that no mechanism has."""
     m = source.m
     for k in range(m.nflex):
-        name = m.flex(k).name or f"flex{k + 1}"
-        source.passed_over.add("flex", repr(name), "deformable bodies have no elasticity here")
+        source.pass_over("flex", "flex", k, "deformable bodies have no elasticity here")
     for k in map(int, np.flatnonzero(m.body_mocapid >= 0)):
         source.pass_over("mocap", "body", k, "bodies that motion capture would move are fixed")
     if m.opt.density or m.opt.viscosity:

@@ -43,7 +43,8 @@ ALIGNED = 1e-9
 def write_mjcf(model: Model) -> str:
     """Return a model as the text of an MJCF file.
 
-    The bodies are nested by `topology.spanning_tree`, with MuJoCo's hinges, slides and balls. Cut joints become
+    The bodies are nested by `topology.spanning_tree`, with MuJoCo's hinges, slides and balls. The joint of a massless body
+    that carries one other body becomes one of several joints of that. Cut joints become
     equalities: a ball or a planar pin a `connect`, a spatial hinge two of them, a rigid joint a `weld`. Planar mechanisms
     lie in the plane xy; their bodies have equal moments of inertia about all axes.
 
@@ -66,7 +67,7 @@ def write_mjcf(model: Model) -> str:
     SubElement(option, "flag", contact="disable")
     SubElement(SubElement(root, "default"), "equality", STIFF_EQUALITY)
     elements = {GROUND: SubElement(root, "worldbody")}
-    document = Document(model, tree, start, places, root, elements, {}, option, [])
+    document = Document(model, tree, start, places, root, elements, {}, option, [], {})
     for k, name in enumerate(tree.bodies):
         _add_body(document, k, name)
     for name in tree.cut:
@@ -84,21 +85,27 @@ def write_mjcf(model: Model) -> str:
 
 
 def _add_body(document: Document, k: int, name: str) -> None:
-    """Add the body with index k in the tree, with its joint."""
+    """Add the body with index k in the tree, with its joint and those of massless bodies that carry only this one."""
     tree, body, place = document.tree, document.model.bodies[name], document.places[name]
-    parent = document.parent(k)
+    carried = [tree.bodies[other] for other, parent in enumerate(tree.parents) if parent == k]
+    joints = [*document.carriers.pop(name, []), k]
+    if all(body.massless) and tree.joints[k] is not None and len(carried) == 1:
+        document.carriers[carried[0]] = joints
+        return
+    parent = document.parent(joints[0])
     on = document.places[parent]
     element = SubElement(
         document.elements[parent], "body", name=name, pos=numbers(on.local(place.r)), quat=quaternion(on.a.T @ place.a)
     )
-    document.elements[name] = element
-    joint = tree.joints[k]
-    if joint is None:
-        _add_floating(document, name, element)
-    else:
-        _add_joint(document, joint, name, element, reverse=tree.reversed[k])
+    for other in joints:
+        document.elements[tree.bodies[other]] = element
+        joint = tree.joints[other]
+        if joint is None:
+            _add_floating(document, name, element)
+        else:
+            _add_joint(document, joint, name, element, reverse=tree.reversed[other])
     inertia = inertia_matrix(body)
-    moving = joint is None or document.joints[joint]
+    moving = any(name is None or document.joints[name] for name in (tree.joints[other] for other in joints))
     if moving and (float(body.mass) <= MIN_MASS_OR_INERTIA or np.linalg.eigvalsh(inertia)[0] <= MIN_MASS_OR_INERTIA):
         raise ModelError(f"body {name!r}: MJCF needs a mass and three moments of inertia above {MIN_MASS_OR_INERTIA:g}")
     entries = [*np.diag(inertia), inertia[0, 1], inertia[0, 2], inertia[1, 2]]

@@ -42,6 +42,7 @@ class Document(NamedTuple):
         joints: the joints of MuJoCo for each joint of the tree.
         option: XML of the options.
         controls: controls of the actuators.
+        carriers: for bodies still to be added the indices of massless bodies that carry only them.
     """
 
     model: Model
@@ -53,6 +54,7 @@ class Document(NamedTuple):
     joints: dict[str, list[WrittenJoint]]
     option: Element
     controls: list[float]
+    carriers: dict[str, list[int]]
 
     def parent(self, k: int) -> str:
         """Return the name of the parent of body k of the tree."""

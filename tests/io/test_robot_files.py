@@ -1,0 +1,54 @@
+"""Robot files of installed packages load at once, and are the robots of MuJoCo."""
+
+import warnings
+
+import pytest
+
+import jaxmbs as mbs
+import robot_files
+
+pytest.importorskip("mujoco")
+
+# Files of packages that cannot be read, with the reason.
+NOT_READ = {
+    "dog_v2/dog.xml": "is outside the model's folder",
+    "bases/null_base.xml": "must have a body with mass",
+    "bases/null_mount.xml": "must have a body with mass",
+}
+# Files whose masses differ: MuJoCo neglects that a centre of mass is 2e-9 m beside the origin.
+NEGLECTED = ("convex_convex.xml",)
+# Larger models are loaded, but not compared.
+MAX_BODIES = 60
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("package", robot_files.PACKAGES)
+def test_robot_files_of_packages(package):
+    files = robot_files.mjcf_files(package)
+    if not files:
+        pytest.skip(f"{package} is not installed")
+    wrong = []
+    for path in files:
+        m = robot_files.compiled(path)
+        if m is None:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                model = mbs.load(path)
+            except mbs.ModelError as error:
+                expected = next((why for end, why in NOT_READ.items() if str(path).endswith(end)), None)
+                if expected is None or expected not in str(error):
+                    wrong.append(f"{path.name}: {error}")
+                continue
+            if (
+                m.nbody > MAX_BODIES
+                or path.name in NEGLECTED
+                or any(x.split(":")[0] in robot_files.INEXACT for x in model.passed_over)
+            ):
+                continue
+            masses, accelerations, gap = robot_files.Comparison(path, model).errors()
+        if masses > 1e-12 or accelerations > 1e-9 or gap > 1e-9:
+            wrong.append(f"{path.name}: masses {masses:.1e}, accelerations {accelerations:.1e}, gap {gap:.1e}")
+    assert not wrong
