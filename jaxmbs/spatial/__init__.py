@@ -3,10 +3,13 @@
 from jaxmbs.spatial.body import Body as Body
 from jaxmbs.spatial.body import Pose as Pose
 from jaxmbs.spatial.body import coordinates as coordinates
+from jaxmbs.spatial.couplings import RackPinion as RackPinion
+from jaxmbs.spatial.couplings import Thread as Thread
 from jaxmbs.spatial.drivers import DistanceDriver as DistanceDriver
 from jaxmbs.spatial.drivers import RevoluteDriver as RevoluteDriver
 from jaxmbs.spatial.drivers import TranslationalDriver as TranslationalDriver
 from jaxmbs.spatial.frame import Frame as Frame
+from jaxmbs.spatial.joints import AxisDistance as AxisDistance
 from jaxmbs.spatial.joints import Distance as Distance
 from jaxmbs.spatial.joints import Gear as Gear
 from jaxmbs.spatial.joints import Screw as Screw
