@@ -136,4 +136,8 @@ def _format(path: Path) -> tuple[Callable, Callable | None]:
             from jaxmbs.io.models.urdf import read_urdf
 
             return read_urdf, None
+        case ".asmt" | ".fcstd":
+            from jaxmbs.io.models.freecad import read_asmt, read_fcstd
+
+            return read_asmt if path.suffix.lower() == ".asmt" else read_fcstd, None
     raise ModelError(f"{path.name}: the name of a model must end in .json, .xml, .mjcf or .urdf")

@@ -1,0 +1,2 @@
+def read_fcstd(path, options):
+    raise NotImplementedError
