@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxmbs import forces, motion, spatial
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.freecad.assembly import Assembly, Limit, Motion, joined, pass_over, sentences
+from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, joined, pass_over, sentences
 from jaxmbs.io.models.freecad.formula import motion_of
 from jaxmbs.io.models.freecad.joints import DrawnJoint, constraints_of, gear_angles
 from jaxmbs.io.models.links.tree import LinkFrame
@@ -35,7 +35,11 @@ class Names:
 
 
 def model_of_assembly(assembly: Assembly, options: ReadOptions) -> Model:
-    """Return the model of an assembly in the drawn placements."""
+    """Return the model of an assembly in the drawn placements.
+
+    Raises:
+        ModelError: no parts, or an element that cannot be used, by name.
+    """
     if not assembly.parts:
         raise ModelError(f"assembly {assembly.name!r}: has no parts")
     places = {name: LinkFrame(GROUND, part.r, part.a) for name, part in assembly.parts.items()}
@@ -43,6 +47,8 @@ def model_of_assembly(assembly: Assembly, options: ReadOptions) -> Model:
     names, constraints, drivers, guess = Names({GROUND}), {}, {}, {}
     constraint_of: dict[str, str] = {}
     for joint in assembly.joints:
+        if _is_on_one_body(assembly, joint, "joint", options.strict):
+            continue
         drawn = DrawnJoint(joint, *(joined(places[end.body], end) for end in (joint.i, joint.j)))
         for suffix, element in constraints_of(drawn).items():
             name = names.unused(joint.name + suffix)
@@ -51,6 +57,8 @@ def model_of_assembly(assembly: Assembly, options: ReadOptions) -> Model:
             if isinstance(element, spatial.Gear):
                 guess[name] = np.array(gear_angles(drawn))
     for given in assembly.motions:
+        if _is_on_one_body(assembly, given, "motion", options.strict):
+            continue
         drawn = DrawnJoint(given, *(joined(places[end.body], end) for end in (given.i, given.j)))
         drivers[names.unused(given.name)] = _driver(given, drawn)
     limits = _limits(assembly, constraint_of, options.strict)
@@ -77,11 +85,17 @@ def model_of_assembly(assembly: Assembly, options: ReadOptions) -> Model:
     )
 
 
+def _is_on_one_body(assembly: Assembly, given: Joint | Motion, kind: str, strict: bool) -> bool:
+    """Return True for a joint or motion between markers of one body, and note that it is not represented."""
+    found = given.i.body == given.j.body
+    if found:
+        pass_over(assembly, kind, given.name, strict, f"connects {given.i.body!r} with itself")
+    return found
+
+
 def _driver(given: Motion, drawn: DrawnJoint) -> Any:
     """Return the driver of a motion."""
     owner = f"motion {given.name!r}"
-    if drawn.bodies[0] == drawn.bodies[1]:
-        raise ModelError(f"{owner}: both markers are on {drawn.bodies[0]!r}")
     motions = [motion_of(formula, owner) for formula in given.formulas]
     if given.kind == "Rotational":
         return spatial.RevoluteDriver(*drawn.bodies, motion=motions[0], **drawn.frames())
@@ -95,6 +109,9 @@ def _general_driver(owner: str, given: Motion, drawn: DrawnJoint, motions: list[
 
     The joint frames are the markers with their axes in the order of the angles, the third one reversed if that order is
     odd.
+
+    Raises:
+        ModelError: an order with an axis that appears twice, unless the angle of one stays zero.
     """
     order, angles = [k - 1 for k in given.order], motions[3:]
     if any(k not in (0, 1, 2) for k in order):
@@ -138,8 +155,8 @@ def _limits(assembly: Assembly, constraint_of: dict[str, str], strict: bool) -> 
     for limit in assembly.limits:
         given.setdefault((limit.joint, limit.kind), []).append(limit)
     for (joint, kind), limits in sorted(given.items(), key=lambda item: item[0][1] == "Rotation"):
-        name = constraint_of[joint]
-        if kind not in kinds[joint] or name in found:
+        name = constraint_of.get(joint)
+        if name is None or kind not in kinds[joint] or name in found:
             pass_over(assembly, f"{kind}Limit of joint", joint, strict)
             continue
         lower = max((limit.value for limit in limits if limit.is_lower), default=-np.inf)

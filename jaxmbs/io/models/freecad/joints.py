@@ -212,8 +212,6 @@ JOINT_KINDS: dict[str, Callable[[DrawnJoint], dict[str, Any]]] = {
 def constraints_of(drawn: DrawnJoint) -> dict[str, AbstractConstraint]:
     """Return the constraints of a joint by suffix of their names; raise `ModelError` if they cannot be used."""
     name = drawn.joint.name
-    if drawn.bodies[0] == drawn.bodies[1]:
-        raise ModelError(f"joint {name!r}: connects {drawn.bodies[0]!r} with itself")
     found = JOINT_KINDS[drawn.joint.kind](drawn)
     for element in found.values():
         try:
