@@ -205,3 +205,27 @@ def write_fcstd(path, objects, **members):
         for name, data in members.items():
             archive.writestr(f"{name}.brp", data)
     return path
+
+
+def pendulum_text():
+    """A driven pendulum with a limit in the text format."""
+    parts = [part("Bob", at((0, 0, -1)), {"pin": at((0, 0, 1))}, 2.0, (0.1, 0.2, 0.25), at((0, 0, 0.1)))]
+    motor, stop = motion("Rotational", "motor", "O", "0.5*sin(2*time)"), limit("Rotation", "O", "=<", "pi/2")
+    return asmt(parts, {"O": SAME}, [joint("Revolute", "O", "O", "Bob/pin")], [motor], [stop], gravity=(0, 0, -9.81))
+
+
+def pendulum_document():
+    """The content of a document with a driven pendulum on a base."""
+    parts = {
+        name: ("Part::Box", [text("Label", name), placement("Placement", place)])
+        for name, place in (("Base", SAME), ("Bob", at((0, 0, -1))))
+    }
+    ends = (SAME, at((0, 0, 1)))
+    limits = (flag("EnableAngleMax", True), number("AngleMax", 90.0))
+    joints = {
+        "Ground": [link("ObjectToGround", "Base")],
+        "O": workbench_joint("Revolute", "O", "Base.Face1", "Bob.Face1", ends, *limits),
+    }
+    words = [choice("MotionType", "Angular", ["Angular", "Linear"]), text("Formula", "0.5*sin(2*time)")]
+    more = {"Motor": ("App::FeaturePython", [text("Label", "motor"), *words, reference("Joint", "O", "")])}
+    return document(assembly_objects(parts, joints, more))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import forces, motion, spatial
@@ -128,7 +129,7 @@ def _general_driver(owner: str, given: Motion, drawn: DrawnJoint, motions: list[
     axes[:, 2] *= sign
     positions = [motions[k] for k in order]
     if sign < 0:
-        positions[2], angles[2] = (motion.Shifted(x[2], -1.0) for x in (positions, angles))
+        positions[2], angles[2] = (motion.Shifted(x[2], jnp.asarray(-1.0)) for x in (positions, angles))
     held = lambda x: "fixed" if _is_zero(x) else x
     return spatial.RelativeJoint(
         *drawn.bodies,

@@ -129,7 +129,8 @@ class Document:
 
     def __init__(self, path: Path, archives: Archives):
         """Read the objects of a file."""
-        self.path, self.archives, self.items = path, archives, {}
+        self.path, self.archives = path, archives
+        self.items: dict[str, Item] = {}
         root = xml_root(self.member(CONTENT))
         if root.tag != "Document":
             raise ModelError(f"{CONTENT}: the root must be <Document>, got <{root.tag}>")

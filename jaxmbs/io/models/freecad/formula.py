@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import motion
@@ -61,7 +62,7 @@ def motion_of(formula: str, owner: str) -> motion.AbstractMotion:
     if len(formula) > MAX_FORMULA_CHARACTERS:
         raise ModelError(f"{owner}: formula has more than {MAX_FORMULA_CHARACTERS} characters")
     text = re.sub(r'"[^"]*"|<n>', " ", formula).replace("^", "**")
-    text = re.sub(r"(?<![A-Za-z_])(\d+\.?\d*|\.\d+)[dD](?![A-Za-z_])", _plain_number, text)
+    text = re.sub(r"(\d+(?:\.\d*)?|\.\d+)([dD]?)", _plain_number, text)
     writer = _Writer()
     try:
         value = writer.value(ast.parse(text.strip() or "0", mode="eval").body)
@@ -74,10 +75,10 @@ def motion_of(formula: str, owner: str) -> motion.AbstractMotion:
         numbers = np.array(writer.numbers, default_float())
         return motion.Function(Expression(numbers, tuple(writer.rows), (value,), ()))
     if len(value) == 1:
-        return motion.Constant(np.asarray(value[0], default_float()))
+        return motion.Constant(jnp.asarray(value[0], default_float()))
     if len(value) == 2:
-        return motion.Ramp(*(np.asarray(x, default_float()) for x in value[::-1]))
-    return motion.Polynomial(np.asarray(value, default_float()))
+        return motion.Ramp(*(jnp.asarray(x, default_float()) for x in value[::-1]))
+    return motion.Polynomial(jnp.asarray(value, default_float()))
 
 
 def number_of(formula: str, owner: str) -> float:
@@ -89,9 +90,9 @@ def number_of(formula: str, owner: str) -> float:
 
 
 def _plain_number(match: re.Match[str]) -> str:
-    """Return a number with the suffix d without it, or with e if digits of an exponent follow."""
-    follows = match.string[match.end() : match.end() + 1]
-    return match.group(1) + ("e" if follows.isdigit() else "")
+    """Return a number without the suffix d, which becomes e if an exponent follows."""
+    follows = match.string[match.end() : match.end() + 2].lstrip("+-")
+    return match.group(1) + ("e" if match.group(2) and follows[:1].isdigit() else "")
 
 
 def _short(formula: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxmbs import motion, spatial
 from jaxmbs.element import AbstractConstraint
-from jaxmbs.io.models.freecad.assembly import Joint
+from jaxmbs.io.models.freecad.assembly import Joint, Motion
 from jaxmbs.io.models.links.tree import LinkFrame, Matrix, Vector
 from jaxmbs.io.models.model import ModelError
 
@@ -29,17 +30,17 @@ class DrawnJoint:
     one.
 
     Attributes:
-        joint: the joint.
+        joint: the joint or motion.
         relative: rotation of the marker on j relative to that on i, (3, 3), as drawn.
         d: vector from the marker on i to that on j, in the marker on i, (3,), as drawn.
     """
 
-    joint: Joint
+    joint: Any
     relative: Matrix
     d: Vector
 
-    def __init__(self, joint: Joint, i: LinkFrame, j: LinkFrame):
-        """Take the joint, and its markers in the frame of the assembly."""
+    def __init__(self, joint: Joint | Motion, i: LinkFrame, j: LinkFrame):
+        """Take the joint or motion, and its markers in the frame of the assembly."""
         self.joint, self.relative, self.d = joint, i.a.T @ j.a, i.local(j.r)
 
     @property
@@ -85,8 +86,8 @@ def _components(position: tuple[str, ...], orientation: tuple[str, ...], axes: i
 
     def make(drawn: DrawnJoint) -> dict[str, Any]:
         """Return the `TotalJoint`."""
-        frames = drawn.frames(axes, drawn.joint.size)
-        return {"": spatial.TotalJoint(*drawn.bodies, position=position, orientation=orientation, **frames)}
+        frames, total = drawn.frames(axes, drawn.joint.size), cast(Any, spatial.TotalJoint)
+        return {"": total(*drawn.bodies, position=position, orientation=orientation, **frames)}
 
     return make
 
@@ -120,7 +121,7 @@ def _angle(drawn: DrawnJoint, angle: float, in_plane: bool = False) -> dict[str,
     # With x along the z axis of the marker on i, x_iᵀz_j is the sine of the second orientation angle.
     frames = drawn.frames(0, drawn.joint.size if in_plane else 0.0)
     frames["frame_i"] = frames["frame_i"][:, [2, 0, 1]]
-    held = FIXED if abs(np.cos(angle)) < MIN_SINE else motion.Constant(np.pi / 2 - angle)
+    held = FIXED if abs(np.cos(angle)) < MIN_SINE else motion.Constant(jnp.asarray(np.pi / 2 - angle))
     position = (FIXED if in_plane else FREE, FREE, FREE)
     return {"": spatial.RelativeJoint(*drawn.bodies, position=position, orientation=(FREE, held, FREE), **frames)}
 
@@ -128,7 +129,9 @@ def _angle(drawn: DrawnJoint, angle: float, in_plane: bool = False) -> dict[str,
 def _distance(drawn: DrawnJoint) -> dict[str, Any]:
     """Return a distance of two points."""
     ends = (*drawn.bodies, drawn.joint.i.r, drawn.joint.j.r)
-    return {"": spatial.Distance(*ends, drawn.joint.size) if drawn.joint.size else spatial.Spherical(*ends)}
+    return {
+        "": spatial.Distance(*ends, jnp.asarray(drawn.joint.size)) if drawn.joint.size else spatial.Spherical(*ends)
+    }
 
 
 def _axis_distance(on_axis: Callable, rest: Callable | None) -> Callable[[DrawnJoint], dict[str, Any]]:

@@ -182,7 +182,8 @@ def model_from(document) -> Model:
         key: _convert_group(decode, key, _checked_type(document.get(key, {}), dict, key), scope)
         for key in ("constraints", "drivers", "forces")
     }
-    numbers = {key: _checked_type(document.get(key, {}), dict, key) for key in ("guess", "velocities", "limits")}
+    keys = ("guess", "velocities", "limits")
+    numbers: dict[str, Any] = {key: _checked_type(document.get(key, {}), dict, key) for key in keys}
     numbers["limits"] = {name: _bounds(pair) for name, pair in numbers["limits"].items()}
     for key, values in numbers.items():
         for name, value in values.items():

@@ -70,7 +70,7 @@ def _schemas_of_common_keys() -> dict:
         "guess": {"description": "Coordinates by body, extra ones by constraint, or single ones by name.", **rows},
         "velocities": {"description": "Velocities at the guess, likewise.", **rows},
         "limits": {
-            "description": "Ranges of joints, for other tools; null is no limit. A JointStop is the force that stops a joint.",
+            "description": "Ranges of joints, for other tools; null is no limit. A JointStop stops a joint.",
             "type": "object",
             "additionalProperties": pair,
         },
