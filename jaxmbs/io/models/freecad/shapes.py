@@ -50,6 +50,8 @@ DISTANCE_JOINTS = {
 }
 # Pairs of geometries of which no radius adds to the distance.
 WITHOUT_RADIUS = (("Circle", "Vertex"), ("Plane", "Torus"), ("Torus", "Torus"))
+# Geometries with a radius.
+WITH_RADIUS = ("Circle", "Cylinder", "Sphere")
 # A solid of which the volume is smaller, in mm³, has no mass.
 MIN_VOLUME = 1e-12
 
@@ -212,18 +214,21 @@ def _geometry(item: Item, element: str) -> tuple[str, float] | str:
     shape = _read_shape(item.document.linked(item) or item)
     if isinstance(shape, str):
         return shape
+    from build123d.topology import downcast
     from OCP.BRepAdaptor import BRepAdaptor_Curve, BRepAdaptor_Surface
     from OCP.TopAbs import TopAbs_EDGE, TopAbs_FACE
-    from OCP.TopExp import TopExp
-    from OCP.TopoDS import TopoDS
-    from OCP.TopTools import TopTools_IndexedMapOfShape
+    from OCP.TopExp import TopExp_Explorer
 
-    elements = TopTools_IndexedMapOfShape()
-    TopExp.MapShapes_s(shape, TopAbs_EDGE if word == "Edge" else TopAbs_FACE, elements)
-    if not 0 < int(number) <= elements.Extent():
+    # Elements are numbered in the order of the explorer; those that two others share count once.
+    explorer, elements = TopExp_Explorer(shape, TopAbs_EDGE if word == "Edge" else TopAbs_FACE), []
+    while explorer.More() and len(elements) < int(number):
+        current = explorer.Current()
+        if not any(current.IsSame(other) for other in elements):
+            elements.append(current)
+        explorer.Next()
+    if not 0 < int(number) <= len(elements):
         return f"{item.label!r} has no {element}"
-    found = elements.FindKey(int(number))
-    adaptor = BRepAdaptor_Curve(TopoDS.Edge_s(found)) if word == "Edge" else BRepAdaptor_Surface(TopoDS.Face_s(found))
+    found = downcast(elements[-1])
+    adaptor = BRepAdaptor_Curve(found) if word == "Edge" else BRepAdaptor_Surface(found)
     kind = adaptor.GetType().name.removeprefix("GeomAbs_")
-    radii = {"Circle": "Circle", "Cylinder": "Cylinder", "Sphere": "Sphere"}
-    return kind, float(getattr(adaptor, radii[kind])().Radius()) if kind in radii else 0.0
+    return kind, float(getattr(adaptor, kind)().Radius()) if kind in WITH_RADIUS else 0.0
