@@ -363,7 +363,7 @@ BAD = {
     "empty": (lambda text: "", "the first line must be"),
     "other text": (lambda text: "hello\n" + text, "the first line must be"),
     "no assembly": (lambda text: "OndselSolver\n", "Assembly is missing"),
-    "no parts": (lambda text: text.replace("\tParts\n", "\tPart\n"), "assembly 'A': has no parts"),
+    "no parts": (lambda text: files.asmt([]), "assembly 'A': has no parts"),
     "tabs": (lambda text: text.replace("\t\tPart\n", "\t\t\t\t\tPart\n", 1), "tabs"),
     "not a number": (lambda text: text.replace("2.0\t0.0\t0.0", "2.0\tnan\t0.0"), "marker 'tip' of part 'Crank', line"),
     "few numbers": (lambda text: text.replace("0.1\t0.2\t0.25", "0.1\t0.2"), "MomentOfInertias must be 3 finite"),

@@ -322,6 +322,7 @@ CONTENT = files.document(crank_slider())
 BAD = {
     "no XML": ("", "malformed XML"),
     "cut off": (CONTENT[:900], "malformed XML"),
+    "encoding": (CONTENT.replace("utf-8", "utf-9"), "unknown encoding"),
     "other root": ("<a/>", "the root must be <Document>"),
     "entities": ('<!DOCTYPE a [<!ENTITY b "c">]><Document/>', "document types and entities are refused"),
     "no assembly": ("<Document><Objects/><ObjectData/></Document>", "has no assembly"),
