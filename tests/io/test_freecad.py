@@ -14,9 +14,10 @@ from jaxmbs import spatial
 from jaxmbs.io.models.freecad.formula import motion_of
 
 TIMES = np.linspace(0.0, 1.3, 6)
-UP = (0, 0, 0)
-# Rotation vectors that turn z to x, and to y.
-TO_X, TO_Y = (0, np.pi / 2, 0), (-np.pi / 2, 0, 0)
+# Rotation vector that turns z to x.
+TO_X = (0, np.pi / 2, 0)
+# Rotation vector that turns z to y.
+TO_Y = (-np.pi / 2, 0, 0)
 
 
 def loaded(tmp_path, text, **options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -13,13 +14,12 @@ from jaxmbs.element import AbstractConstraint
 from jaxmbs.io.models.freecad.assembly import Joint, Motion
 from jaxmbs.io.models.links.tree import LinkFrame, Matrix, Vector
 from jaxmbs.io.models.model import ModelError
+from jaxmbs.spatial.pairs import FIXED, FREE
 
 # Half turns about no axis and about the x, y and z axes of a marker.
 HALF_TURNS = tuple(np.diag(signs).astype(float) for signs in ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)))
 # Directions at an angle of which the sine is smaller count as parallel.
 MIN_SINE = 1e-9
-# Components of a `TotalJoint` or `RelativeJoint`.
-FREE, FIXED = "free", "fixed"
 
 
 class DrawnJoint:
@@ -142,8 +142,8 @@ def _axis_distance(on_axis: Callable, rest: Callable | None) -> Callable[[DrawnJ
 
     def make(drawn: DrawnJoint) -> dict[str, Any]:
         """Return the constraints."""
-        at_zero = DrawnJoint.__new__(DrawnJoint)
-        at_zero.joint, at_zero.relative, at_zero.d = drawn.joint._replace(size=0.0), drawn.relative, drawn.d
+        at_zero = copy.copy(drawn)
+        at_zero.joint = drawn.joint._replace(size=0.0)
         if drawn.joint.size == 0:
             return on_axis(at_zero)
         found = {"": spatial.AxisDistance(*drawn.bodies, distance=drawn.joint.size, **drawn.frames(0))}

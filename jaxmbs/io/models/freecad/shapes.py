@@ -220,7 +220,8 @@ def _geometry(item: Item, element: str) -> tuple[str, float] | str:
     from OCP.TopExp import TopExp_Explorer
 
     # Elements are numbered in the order of the explorer; those that two others share count once.
-    explorer, elements = TopExp_Explorer(shape, TopAbs_EDGE if word == "Edge" else TopAbs_FACE), []
+    elements: list[Any] = []
+    explorer = TopExp_Explorer(shape, TopAbs_EDGE if word == "Edge" else TopAbs_FACE)
     while explorer.More() and len(elements) < int(number):
         current = explorer.Current()
         if not any(current.IsSame(other) for other in elements):
