@@ -1,9 +1,11 @@
 """Model files: random models written and read again, and mutilated files, which must be read or refused in one line."""
 
 import copy
+import io
 import json
 import tempfile
 import warnings
+import zipfile
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -11,6 +13,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
+import freecad_files
 import jaxmbs as mbs
 import random_mechanisms as mechanisms
 import robots
@@ -165,7 +168,13 @@ def sources() -> dict[str, tuple[str, ...]]:
         for dimension in (2, 3):
             mech, q = mechanisms.random_tree(rng, 2, dimension=dimension)
             texts.append(mbs.save(mech, Path(folder) / "model.json", guess=q).read_text())
-    return {".json": tuple(texts), ".xml": (robots.FOUR_BAR, robots.SCARA), ".urdf": (URDF,)}
+    return {
+        ".json": tuple(texts),
+        ".xml": (robots.FOUR_BAR, robots.SCARA),
+        ".urdf": (URDF,),
+        ".asmt": (freecad_files.pendulum_text(),),
+        ".fcstd": (freecad_files.pendulum_document(),),
+    }
 
 
 class Mutilated(Oracle):
@@ -239,3 +248,83 @@ class MutilatedUrdf(Mutilated):
     name = "mutilated URDF"
     suffix = ".urdf"
     damages = (damage_bytes, cut_off, damage_attributes)
+
+
+# Texts that replace words in mutilated files of FreeCAD's solver.
+SOLVER_WORDS = (
+    "",
+    "nan",
+    "1e999",
+    "-1",
+    "0",
+    "1 2",
+    "/A/O",
+    "A",
+    "Part",
+    "Marker",
+    "GearJoint",
+    "ScrewJoint",
+    "time",
+    "1/0",
+)
+
+
+def damage_lines(rng, text: str) -> bytes:
+    """Return a text with some lines deleted, repeated, indented otherwise, or with another word."""
+    lines = text.split("\n")
+    for _ in range(int(rng.integers(1, 4))):
+        k = int(rng.integers(len(lines)))
+        change = rng.integers(4)
+        if change == 0:
+            del lines[k : k + int(rng.integers(1, 4))]
+        elif change == 1:
+            lines[k:k] = lines[k : k + int(rng.integers(1, 20))]
+        elif change == 2:
+            lines[k] = "\t" * int(rng.integers(8)) + lines[k].strip()
+        else:
+            lines[k] = lines[k][: len(lines[k]) - len(lines[k].lstrip("\t"))] + str(rng.choice(SOLVER_WORDS))
+        if not lines:
+            break
+    return "\n".join(lines).encode()
+
+
+def packed(damage):
+    """Return a damage of the content of a document that packs the damaged content."""
+
+    def make(rng, text: str) -> bytes:
+        """Return an archive with the damaged content as bytes."""
+        return _archive(damage(rng, text))
+
+    return make
+
+
+def damage_archive(rng, text: str) -> bytes:
+    """Return an archive with the content as bytes of which a few are changed."""
+    data = bytearray(_archive(text.encode()))
+    for _ in range(int(rng.integers(1, 6))):
+        data[int(rng.integers(len(data)))] = int(rng.integers(256))
+    return bytes(data)
+
+
+def _archive(content: bytes) -> bytes:
+    """Return an archive with the content of a document as bytes."""
+    stored = io.BytesIO()
+    with zipfile.ZipFile(stored, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("Document.xml", content)
+    return stored.getvalue()
+
+
+class MutilatedAsmt(Mutilated):
+    """Mutilated files of FreeCAD's solver."""
+
+    name = "mutilated ASMT"
+    suffix = ".asmt"
+    damages = (damage_bytes, cut_off, damage_lines, damage_lines)
+
+
+class MutilatedFreecad(Mutilated):
+    """Mutilated documents of FreeCAD."""
+
+    name = "mutilated FCStd"
+    suffix = ".fcstd"
+    damages = (damage_archive, packed(damage_bytes), packed(cut_off), packed(damage_attributes))

@@ -31,5 +31,7 @@ ORACLES = (
     files.MutilatedJson(),
     files.MutilatedMjcf(),
     files.MutilatedUrdf(),
+    files.MutilatedAsmt(),
+    files.MutilatedFreecad(),
     commands.Commands(),
 )

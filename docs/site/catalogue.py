@@ -219,6 +219,19 @@ SPATIAL = {
             {"a": APART["a"], "b": (0.9, 0.2, 0.3, 0.95, 0.2, 0.2, 0)},
             "One force or torque for each coordinate that is not free; generalized torques about the axes of the angles.", PAIR,
         ),
+        "AxisDistance": Entry(
+            'spatial.AxisDistance("a", "b", distance=0.5)', {"a": APART["a"], "b": (0.4, 0.3, 0.5, 0.95, 0, 0.2, 0)},
+            "A force along the line from the point to the axis, across the axis.", PAIR,
+        ),
+        "Thread": Entry(
+            'spatial.Thread("a", "b", pitch=0.2)', ABOVE,
+            "A force along the axis with its torque, in proportion of the pitch.", PAIR,
+        ),
+        "RackPinion": Entry(
+            'spatial.RackPinion("a", "b", radius_j=0.4)', {"a": APART["a"], "b": (0.3, 0.4, 0, 1, 0, 0, 0)},
+            "The force of the teeth at the pitch line.", (),
+            '{"A": spatial.Prismatic("ground", "a", axis_i=(1, 0, 0)), "B": spatial.Revolute("ground", "b", (0.3, 0.4, 0), (0, 0, 0))}',
+        ),
         "Gear": Entry(
             'spatial.Gear("a", "b", radius_i=0.6, radius_j=0.4)', {"a": APART["a"], "b": (1.0, 0, 0, 1, 0, 0, 0)},
             "The force of the teeth at the pitch circles.", (),

@@ -8,6 +8,7 @@ from jaxmbs.spatial.drivers import DistanceDriver as DistanceDriver
 from jaxmbs.spatial.drivers import RevoluteDriver as RevoluteDriver
 from jaxmbs.spatial.drivers import TranslationalDriver as TranslationalDriver
 from jaxmbs.spatial.frame import Frame as Frame
+from jaxmbs.spatial.joints import AxisDistance as AxisDistance
 from jaxmbs.spatial.joints import Distance as Distance
 from jaxmbs.spatial.joints import Gear as Gear
 from jaxmbs.spatial.joints import Screw as Screw
@@ -20,6 +21,8 @@ from jaxmbs.spatial.pairs import Prismatic as Prismatic
 from jaxmbs.spatial.pairs import Revolute as Revolute
 from jaxmbs.spatial.pairs import Rigid as Rigid
 from jaxmbs.spatial.pairs import Spherical as Spherical
+from jaxmbs.spatial.racks_and_threads import RackPinion as RackPinion
+from jaxmbs.spatial.racks_and_threads import Thread as Thread
 from jaxmbs.spatial.relative import RelativeJoint as RelativeJoint
 from jaxmbs.spatial.rotor import Rotor as Rotor
 from jaxmbs.spatial.total import TotalJoint as TotalJoint

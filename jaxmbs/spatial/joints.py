@@ -1,4 +1,4 @@
-"""Joints of space that are not lower pairs: universal, distance, screw."""
+"""Joints of space that are not lower pairs: universal, distances, screw, gear."""
 
 from __future__ import annotations
 
@@ -104,8 +104,69 @@ class Distance(SquaredDistance):
 
     def check(self):
         """Raise `ValueError` for a distance that is missing, not finite or not positive, or for wrong shapes."""
-        unknown = is_concrete(self.distance) and np.ndim(self.distance) == 0 and np.isnan(self.distance)
-        require(not unknown, "distance is missing, or not finite")
+        _require_distance(self)
+        super().check()
+        check_positive(self, "distance")
+
+
+def _require_distance(element) -> None:
+    """Raise `ValueError` if the distance of an element is missing or not finite."""
+    value = element.distance
+    unknown = is_concrete(value) and np.ndim(value) == 0 and np.isnan(value)
+    require(not unknown, "distance is missing, or not finite")
+
+
+class AxisDistance(Frames, MeasuredConstraint):
+    """A point of body j keeps its distance from an axis of body i: Φ = d_x² + d_y² − C². 1 equation.
+
+    d is the vector from point_i to point_j, with components in the joint frame on i, whose z axis is the axis. The point
+    is on a cylinder.
+
+    Args:
+        i, j: names of the bodies.
+        point_i, point_j: a point of the axis in the frame of i, and the point in the frame of j; or a `Frame` of each
+            body, as for `Revolute`.
+        axis_i, axis_j, frame_i, frame_j: the axis on body i, as for `Revolute`; those of body j do not matter.
+        distance: C, positive. For a point on the axis use a `TotalJoint`.
+
+    Examples:
+        >>> tube = spatial.AxisDistance("ground", "a", distance=4.0)
+        >>> mech = mbs.Mechanism({"a": spatial.Body()}, {"tube": tube})
+        >>> print(mbs.constraints(mech, {"a": spatial.coordinates((3, 4, 7))}))  # 5² − 4²
+        [9.]
+    """
+
+    distance: Array = real(default=np.nan)
+
+    def __init__(
+        self,
+        i,
+        j,
+        point_i=ORIGIN,
+        point_j=ORIGIN,
+        axis_i=None,
+        axis_j=None,
+        distance=np.nan,
+        *,
+        frame_i=None,
+        frame_j=None,
+    ):
+        super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
+        self.distance = distance
+
+    def measure(self, i, j):
+        """Return d_x² + d_y², the squared distance of point_j from the axis."""
+        d = self.separation(i, j)
+        x, y = (i.direction(self.axes_i[:, k]) @ d for k in (0, 1))
+        return x**2 + y**2
+
+    def prescribed(self, t):
+        """Return C², the squared distance."""
+        return self.distance**2
+
+    def check(self):
+        """Raise `ValueError` for a distance that is missing, not finite or not positive, or for wrong shapes and axes."""
+        _require_distance(self)
         super().check()
         check_positive(self, "distance")
 

@@ -40,6 +40,9 @@ ELEMENTS = {
     "Free": between(spatial.Free),
     "Screw": between(spatial.Screw, **AXES, pitch=2.0),
     "Distance": between(spatial.Distance, distance=1.2),
+    "AxisDistance": between(spatial.AxisDistance, **AXES, distance=1.2),
+    "Thread": between(spatial.Thread, **AXES, pitch=2.0, angle_i=0.2, angle_j=-0.4),
+    "RackPinion": between(spatial.RackPinion, **AXES, radius_j=0.7, angle_i=0.2, angle_j=-0.4),
     "Gear": between(spatial.Gear, **AXES, radius_i=0.5, radius_j=0.7, angle_i=0.2, angle_j=-0.4),
     "JointCoupling": spatial.JointCoupling(
         "a",

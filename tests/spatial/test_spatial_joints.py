@@ -72,6 +72,25 @@ JOINTS = {
     "Screw": Joint(
         framed(spatial.Screw, pitch=PITCH), lambda x: (about(2, 5 * x[0]), [0, 0, 5 * x[0] * PITCH / (2 * np.pi)]), 1, 5
     ),
+    "AxisDistance": Joint(
+        framed(spatial.AxisDistance, distance=LENGTH),
+        lambda x: (ball(x[:3]), [LENGTH * np.cos(x[3]), LENGTH * np.sin(x[3]), x[4]]),
+        5,
+        1,
+    ),
+    # A small swing about x and y before the turn about z leaves this turn as it is.
+    "Thread": Joint(
+        framed(spatial.Thread, pitch=PITCH, angle_i=0.3, angle_j=0.1),
+        lambda x: (ball([x[0], x[1], 0]) * about(2, x[2] + 0.2), [x[3], x[4], x[2] * PITCH / (2 * np.pi)]),
+        5,
+        1,
+    ),
+    "RackPinion": Joint(
+        framed(spatial.RackPinion, radius_j=-LENGTH, angle_j=0.2),
+        lambda x: (ball([x[0], x[1], 0]) * about(2, x[2] / LENGTH - 0.2), [x[2], x[3], x[4]]),
+        5,
+        1,
+    ),
     "TotalJoint": Joint(
         framed(spatial.TotalJoint, position=(FREE, FIXED, FREE), orientation=(FREE, FIXED, FIXED)),
         lambda x: (about(0, x[0]), [x[1], 0, x[2]]),
@@ -264,6 +283,12 @@ BAD = {
     "negative distance": (lambda: spatial.Distance("a", "b", P, P, -1.0), "distance must be positive"),
     "no pitch": (lambda: spatial.Screw("a", "b"), "pitch is missing"),
     "zero pitch": (lambda: spatial.Screw("a", "b", pitch=0.0), "pitch must not be zero"),
+    "no distance from an axis": (lambda: spatial.AxisDistance("a", "b"), "distance is missing"),
+    "negative distance from an axis": (lambda: spatial.AxisDistance("a", "b", distance=-1.0), "must be positive"),
+    "thread without pitch": (lambda: spatial.Thread("a", "b"), "pitch is missing"),
+    "thread of pitch zero": (lambda: spatial.Thread("a", "b", pitch=0.0), "pitch must not be zero"),
+    "pinion without radius": (lambda: spatial.RackPinion("a", "b"), "radius_j is missing"),
+    "pinion of radius zero": (lambda: spatial.RackPinion("a", "b", radius_j=0.0), "radius_j must not be zero"),
     "no radius": (lambda: spatial.Gear("a", "b", radius_i=1.0), "radius_j is missing"),
     "word": (lambda: spatial.TotalJoint("a", "b", P, P, ("free", "fixd", "free")), "got 'fixd'"),
     "two components": (lambda: spatial.TotalJoint("a", "b", P, P, ("free", "free")), "position must have three"),

@@ -149,4 +149,8 @@ def _format(path: Path) -> tuple[Callable, Callable | None]:
             from jaxmbs.io.models.sdf import read_sdf
 
             return read_sdf, None
-    raise ModelError(f"{path.name}: the name of a model must end in .json, .xml, .mjcf, .urdf or .sdf")
+        case ".asmt" | ".fcstd":
+            from jaxmbs.io.models.freecad import read_asmt, read_fcstd
+
+            return read_asmt if path.suffix.lower() == ".asmt" else read_fcstd, None
+    raise ModelError(f"{path.name}: the name of a model must end in .json, .xml, .mjcf, .urdf, .sdf, .asmt or .FCStd")

@@ -196,6 +196,17 @@ def _(element: spatial.Cylindrical, scene):
 @symbol.register
 def _(element: spatial.Screw, scene):
     """Return a screw joint: a rail with a thread of its pitch, and a nut on it."""
+    return [*guide(element, scene, None, 5 * scene.unit), *thread_and_nut(element, scene)]
+
+
+@symbol.register
+def _(element: spatial.Thread, scene):
+    """Return a thread of its pitch with a nut on it."""
+    return thread_and_nut(element, scene)
+
+
+def thread_and_nut(element, scene) -> Shapes:
+    """Return a helix of an element's pitch on one body, and a nut on the other."""
     u, ((rail, origin, axes), (body, point, other)) = scene.unit, carrier(element)
     start, stop = travel(element, scene, 5 * u)
     start, stop = (start, stop) if rail == GROUND else (min(start, 0.0), max(stop, 0.0))
@@ -204,7 +215,6 @@ def _(element: spatial.Screw, scene):
     thread = helix(0.62 * u, (stop - start) / rise, stop - start, points_per_turn=10)
     nut = cylinder(1.9 * u, 2.4 * u, count=6)
     return [
-        *guide(element, scene, None, 5 * u),
         Solid(rail, tube(thread, 0.26 * u, count=4).at(origin + start * axes[:, 2], axes), INK),
         Solid(body, nut.at(point, other), colour_of_block(body, scene)),
     ]
@@ -293,6 +303,30 @@ def _(element: spatial.Distance, scene):
     body_ends = [Solid(body, ball(0.95 * scene.unit).at(point), STEEL) for body, point in places]
     start, end = places
     return [*feet(element, scene), Span((start, end), bar_of_span(0.42 * scene.unit), INK), *body_ends]
+
+
+@symbol.register
+def _(element: spatial.AxisDistance, scene):
+    """Return a point at a distance from an axis: a transparent tube about the axis, and a ball at the point."""
+    u, ((i, origin, axes), (j, point, _)) = scene.unit, joint_frames(element)
+    along = (scene.local(i, scene.world(j, point)) - origin) @ axes[:, 2]
+    lower, upper = min(along.min(), 0.0) - u, max(along.max(), 0.0) + u
+    tube_of_points = cylinder(float(element.distance), upper - lower).at(
+        origin + (lower + upper) / 2 * axes[:, 2], axes
+    )
+    return [Solid(i, tube_of_points, rail_colour(i, scene), 0.3), Solid(j, ball(0.95 * u).at(point), STEEL)]
+
+
+@symbol.register
+def _(element: spatial.RackPinion, scene):
+    """Return a bar along the pitch line of a rack, and a disc as large as the pinion's pitch circle."""
+    u, ((i, origin, axes), (j, point, other)) = scene.unit, joint_frames(element)
+    radius = float(element.radius_j)
+    along = (scene.local(i, scene.world(j, point)) - origin) @ axes[:, 0]
+    lower, upper = min(along.min(), 0.0) - abs(radius), max(along.max(), 0.0) + abs(radius)
+    bar = box((upper - lower, u, 2 * u)).at(origin + (lower + upper) / 2 * axes[:, 0], axes)
+    pinion = cylinder(abs(radius), 1.5 * u).at(point, other)
+    return [Solid(i, bar, rail_colour(i, scene)), Solid(j, pinion, colour_of_block(j, scene))]
 
 
 @symbol.register

@@ -54,7 +54,8 @@ def write_json(model: Model) -> str:
         slices = {**layout.velocity_slices, **layout.extra_velocity_slices}
         document["velocities"] = _grouped_velocities(model.velocity_by_name, slices, layout.velocities)
     if model.limits:
-        document["limits"] = {name: list(pair) for name, pair in model.limits.items()}
+        limits = model.limits.items()
+        document["limits"] = {name: [x if math.isfinite(x) else None for x in pair] for name, pair in limits}
     return pretty(document) + "\n"
 
 
@@ -181,7 +182,9 @@ def model_from(document) -> Model:
         key: _convert_group(decode, key, _checked_type(document.get(key, {}), dict, key), scope)
         for key in ("constraints", "drivers", "forces")
     }
-    numbers = {key: _checked_type(document.get(key, {}), dict, key) for key in ("guess", "velocities", "limits")}
+    keys = ("guess", "velocities", "limits")
+    numbers: dict[str, Any] = {key: _checked_type(document.get(key, {}), dict, key) for key in keys}
+    numbers["limits"] = {name: _bounds(pair) for name, pair in numbers["limits"].items()}
     for key, values in numbers.items():
         for name, value in values.items():
             if not _is_number_or_row(value):
@@ -191,6 +194,13 @@ def model_from(document) -> Model:
             raise ModelError(f"limits: {name!r} must be [lower, upper]")
     given: dict[str, Any] = {**groups, **numbers}
     return Model(bodies, **given, name=texts["name"], unit=unit)
+
+
+def _bounds(pair: Any) -> Any:
+    """Return a pair of limits with null, for no limit, as an infinity; other values unchanged."""
+    if not isinstance(pair, list) or len(pair) != 2:
+        return pair
+    return [infinity if x is None else x for x, infinity in zip(pair, (-math.inf, math.inf), strict=True)]
 
 
 def _counts(bodies: dict, document: dict) -> tuple[int, int]:

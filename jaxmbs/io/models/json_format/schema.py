@@ -54,7 +54,7 @@ def _schemas_of_common_keys() -> dict:
     """Return the schemas of the keys that planar and spatial models have in common."""
     text = {"type": "string"}
     rows = {"type": "object", "additionalProperties": ROW}
-    pair = {**NUMBERS, "minItems": 2, "maxItems": 2}
+    pair = {"type": "array", "items": {"anyOf": [NUMBER, {"type": "null"}]}, "minItems": 2, "maxItems": 2}
     return {
         "format": {"const": FORMAT},
         "version": {"const": VERSION},
@@ -70,7 +70,7 @@ def _schemas_of_common_keys() -> dict:
         "guess": {"description": "Coordinates by body, extra ones by constraint, or single ones by name.", **rows},
         "velocities": {"description": "Velocities at the guess, likewise.", **rows},
         "limits": {
-            "description": "Ranges of joints, for other tools. The force that stops a joint is a JointStop.",
+            "description": "Ranges of joints, for other tools; null is no limit. A JointStop stops a joint.",
             "type": "object",
             "additionalProperties": pair,
         },

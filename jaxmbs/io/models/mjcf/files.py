@@ -48,7 +48,7 @@ def xml_root(data: bytes, name: str = "") -> ElementTree.Element:
             raise ModelError(f"{of}{word}: document types and entities are refused")
     try:
         return ElementTree.fromstring(text.encode("utf-8"))
-    except (ElementTree.ParseError, ValueError) as error:
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         raise ModelError(f"{of}malformed XML: {error}") from None
 
 
