@@ -117,6 +117,8 @@ def _strip(mujoco, spec, passed_over: PassedOver) -> None:
                 if kind == "actuator":
                     x.set_to_motor()
                     x.actdim = -1
+    # Length ranges are for muscles, and MuJoCo simulates the model to find them.
+    spec.compiler.LRopt.mode = int(mujoco.mjtLRMode.mjLRMODE_NONE)
     from_geoms, groups = int(spec.compiler.inertiafromgeom), spec.compiler.inertiagrouprange
     for body in spec.bodies:
         given = body.name == "world" or from_geoms == 0 or (from_geoms == 2 and body.explicitinertial)
