@@ -153,6 +153,11 @@ class AbstractEquations(eqx.Module):
         """
 
     @property
+    def inertial_efforts(self) -> tuple[str, ...]:
+        """Names of the forces −J ẍ whose inertia J is part of M."""
+        return ()
+
+    @property
     @abc.abstractmethod
     def solver(self) -> AbstractSolver:
         """Solver of these equations; it needs the sizes of reactive forces, see `with_reactive_forces`."""

@@ -96,8 +96,12 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
     """Return equations with the sizes of reactive forces at (q, v, t), and True if these have a common solution.
 
     Without such forces it is None instead of a bool. `correction` and `floor`: see `AbstractSolver.accelerations`.
+    Forces −J ẍ whose inertia is in the mass matrix get the size zero.
     """
     forces = reactive_forces(equations.mech)
+    in_mass = [name for name in equations.inertial_efforts if name in forces]
+    equations = with_force_fields(equations, "size", dict.fromkeys(in_mass, jnp.zeros((), v.dtype)))
+    forces = {name: force for name, force in forces.items() if name not in in_mass}
     if not forces:
         return equations, None
     q_bodies, v_bodies, _ = equations.to_bodies(q, v, jnp.zeros_like(v), t)
@@ -148,8 +152,11 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
         step = solve(gap(sizes))
         return sizes - step, step, count + 1
 
-    # The search starts from zero sizes, so that of several solutions it finds the one that grows from zero, as friction
-    # does. Three steps are nearly always enough, and the loop ends at once.
+    # One Newton step solves a linear system. Otherwise the search starts from zero sizes, so that of several solutions it
+    # finds the one that grows from zero, as friction does. Three steps are nearly always enough, and the loop ends at once.
+    if all(force.affine for force in forces.values()):
+        found, *_ = jax.lax.stop_gradient(newton((none, none, 0)))
+        return with_sizes(root_near(gap, partial(_lu_solve, factors(none)), found, 1)), jnp.asarray(True)
     begun = newton_twice(newton((none, none, 0)))
     found, step, _ = jax.lax.stop_gradient(jax.lax.while_loop(is_unfinished, newton, begun))
     found = root_near(gap, partial(_lu_solve, factors(found)), found, 1)

@@ -13,6 +13,9 @@ from freecad_files import SAME, at, joint, limit, motion, part, relative
 from jaxmbs import spatial
 from jaxmbs.io.models.freecad.formula import motion_of
 
+# `load` warns of what it passes over; the tests look at `passed_over`.
+pytestmark = pytest.mark.filterwarnings("ignore:.*passed over")
+
 TIMES = np.linspace(0.0, 1.3, 6)
 # Rotation vector that turns z to x.
 TO_X = (0, np.pi / 2, 0)

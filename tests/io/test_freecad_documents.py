@@ -25,6 +25,9 @@ from freecad_files import (
 )
 from jaxmbs import spatial
 
+# `load` warns of what it passes over; the tests look at `passed_over`.
+pytestmark = pytest.mark.filterwarnings("ignore:.*passed over")
+
 # Frame of the body in its part, of which the joints of the crank name a face.
 INNER = at((1, 2, 3), (0.2, -0.1, 0.3))
 # Placements of the parts of a crank-slider, in mm.

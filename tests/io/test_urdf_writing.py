@@ -128,7 +128,8 @@ def test_a_tree_of_all_joints_has_the_mass_matrix_of_the_model(tmp_path):
     np.testing.assert_allclose(robot.link("tip").homogeneous, tip.homogeneous, atol=1e-12)
     # Slides without a range have one in URDF, which is very large.
     again = mbs.load(path, ignore=("limit",))
-    assert {*model.constraints} - {"K"} <= {*again.constraints}
+    # A joint with several motions comes back as several joints.
+    assert {*model.constraints} - {"K"} <= {name.split(".")[0] for name in again.constraints}
     assert again.forces["A friction"].preload == 0.4
     read = Robot(path, again, again.guess)
     own, expected = read.mass_matrices(q)

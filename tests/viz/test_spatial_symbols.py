@@ -33,6 +33,7 @@ ELEMENTS = {name: getattr(spatial, name)("a", "b", A, B, AXIS) for name in FRAME
     "Thread": spatial.Thread("a", "b", A, B, AXIS, pitch=-0.2, angle_i=0.0),
     "RackPinion": spatial.RackPinion("a", "b", A, B, AXIS, radius_j=0.4, angle_i=0.0),
     "Gear": spatial.Gear("a", "b", A, B, AXIS, radius_i=1.0, radius_j=0.5),
+    "JointCoupling": spatial.JointCoupling("a", "b", (), ("angle",), ((0, 1),)),
     "TotalJoint": spatial.TotalJoint("a", "b", A, B, ("free", "fixed", RAMP), ("fixed", "fixed", "free")),
     "RelativeJoint": spatial.RelativeJoint("a", "b", A, B, ("fixed", "fixed", RAMP), ("free", "fixed", "free")),
     "RevoluteDriver": spatial.RevoluteDriver("a", "b", RAMP),
@@ -45,7 +46,7 @@ ELEMENTS = {name: getattr(spatial, name)("a", "b", A, B, AXIS) for name in FRAME
     "PointForce": mbs.PointForce("b", B, (0.0, 0, 1)),
     "Gravity": mbs.Gravity((0.0, 0, -9.81)),
 }
-WITHOUT_A_PLACE = {"Free", "Gravity"}
+WITHOUT_A_PLACE = {"Free", "Gravity", "JointCoupling"}
 ARROWS = {"TranslationalDriver"}
 
 

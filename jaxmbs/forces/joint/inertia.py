@@ -17,7 +17,7 @@ from jaxmbs.numerics.arrays import real
 class AbstractInertialEffort(AbstractEffort, AbstractReactiveForce):
     """An effort along a coordinate x of a joint that includes −J ẍ."""
 
-    of_reaction = False
+    of_reaction, affine = False, True
 
     @property
     @abc.abstractmethod

@@ -34,6 +34,7 @@ class AbstractReactiveForce(AbstractForce):
         joint: name of the joint.
         size: x, a `computed_field`; None until it has been computed.
         of_reaction: True if the size depends on the reaction of `joint`, False if it depends on accelerations.
+        affine: True if the size is an affine function of its inputs.
 
     Examples:
         >>> issubclass(mbs.JointFriction, mbs.forces.AbstractReactiveForce)
@@ -43,6 +44,7 @@ class AbstractReactiveForce(AbstractForce):
     joint: eqx.AbstractVar[str]
     size: eqx.AbstractVar[Array | None]
     of_reaction: ClassVar[bool] = True
+    affine: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod

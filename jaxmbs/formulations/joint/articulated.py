@@ -24,7 +24,7 @@ class Pivot(eqx.Module):
 
     Attributes:
         by_rates: (k, m), U = I S, the wrench by unit rates of its joint, with its articulated inertia I and axes S.
-        inverse: (m, m), (SᵀU)⁻¹.
+        inverse: (m, m), (SᵀU + J)⁻¹ with the inertia J that forces give to the coordinates of the joint.
     """
 
     by_rates: Float[Array, "k m"]
@@ -32,7 +32,7 @@ class Pivot(eqx.Module):
 
 
 class Articulated(eqx.Module):
-    """The factored matrix H = RᵀMR.
+    """The factored matrix H = RᵀMR + J, with the inertia J that forces give to the joint coordinates.
 
     Attributes:
         space: the joint coordinates.
@@ -126,7 +126,8 @@ def _eliminate(received, edge: Edge, link: Link, *, definite: bool):
     """Return the pivot of a body, and the inertia passed on; `received` is that of the bodies it carries."""
     inertia = inertia_of(edge, link) + received
     by_rates = inertia @ link.axes
-    inverse = _inverse(link.axes.T @ by_rates, definite)
+    at_joint = link.axes.T @ by_rates
+    inverse = _inverse(at_joint if edge.inertia is None else at_joint + jnp.diag(edge.inertia), definite)
     by_columns = shift_wrench(link, inertia - by_rates @ inverse @ by_rates.T)
     return Pivot(by_rates, inverse), symmetric(shift_wrench(link, by_columns.T))
 

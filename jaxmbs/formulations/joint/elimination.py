@@ -45,7 +45,8 @@ class AbstractElimination(AbstractSolver):
             d, multipliers = unknown[: space.m], unknown[space.m :]
             q = space.retract(motion.q, d)
             away = moved(q) - aim
-            balance = _balance(tree, links, mechanics.stack_by_run(tree, away), None) - loop.phi_q.T @ multipliers
+            inertial = _balance(tree, links, mechanics.stack_by_run(tree, away), None, d - h * v)
+            balance = inertial - loop.phi_q.T @ multipliers
             return jnp.concatenate([balance, self.equations.residual(q, t + h)])
 
         rows = loop.phi_q.shape[0]
@@ -160,7 +161,7 @@ class Loop(eqx.Module):
 def _tree_gap(given, rates):
     """Return H θ̈ − Rᵀ loads − τ, (m,), for θ̈ = `rates` and given = (tree, links, loads, τ); zero in the solution."""
     tree, links, loads, force = given
-    return _balance(tree, links, joint_space.body_rates(tree, links, rates), loads) - force
+    return _balance(tree, links, joint_space.body_rates(tree, links, rates), loads, rates) - force
 
 
 def _loop_gap(given, x):
@@ -171,10 +172,11 @@ def _loop_gap(given, x):
     pull = mechanics.wrenches(tree, links, by_bodies.T @ multipliers)
     loads = pull if loads is None else [load + more for load, more in zip(loads, pull, strict=True)]
     closing = by_bodies @ joint_space.concatenate_bodies(tree, rates_of_bodies, rates) - right
-    return jnp.concatenate([_balance(tree, links, rates_of_bodies, loads), closing])
+    return jnp.concatenate([_balance(tree, links, rates_of_bodies, loads, rates), closing])
 
 
-def _balance(tree: JointTree, links: list, rates: list, loads):
-    """Return Rᵀ(M v̇ − loads), (m,), with v̇ = `rates` by run; loads of None are zero."""
+def _balance(tree: JointTree, links: list, rates: list, loads, at_joints):
+    """Return Rᵀ(M v̇ − loads) + J θ̈, (m,), with v̇ = `rates` by run and θ̈ = `at_joints`; loads of None are zero."""
     left = mechanics.net_wrenches(tree, links, rates, loads)
-    return efforts(tree.space, links, left, jnp.zeros(0, links[0].axes.dtype))
+    found = efforts(tree.space, links, left, jnp.zeros(0, links[0].axes.dtype))
+    return found if tree.inertia is None else found + tree.inertia * at_joints

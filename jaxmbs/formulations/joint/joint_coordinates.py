@@ -22,7 +22,7 @@ from jaxmbs.formulations.joint.articulated import carried_sums, efforts, general
 from jaxmbs.formulations.joint.elimination import ClosedTree, OpenTree
 from jaxmbs.formulations.joint.recursion import forward, unstack_runs
 from jaxmbs.formulations.joint.space import JointSpace, JointTree, map_runs
-from jaxmbs.formulations.reactive import load_of_wrench, loads_of, may_be_redundant
+from jaxmbs.formulations.reactive import load_of_wrench, loads_of, may_be_redundant, with_force_fields
 from jaxmbs.formulations.view import AbstractUnknowns
 from jaxmbs.numerics.implicit import rate
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
@@ -137,9 +137,10 @@ class JointEquations(AbstractEquations):
         return (ClosedTree if closed else OpenTree)(self, self.tree)
 
     def mass(self, q, t):
-        """Return RᵀMR, the mass matrix in joint coordinates q = θ."""
+        """Return RᵀMR + J, the mass matrix in joint coordinates q = θ, with the inertia J of drives at the joints."""
         transformation = joint_space.transformation(self.tree.at(t), q)
-        return symmetric(transformation.T @ masses(self.mech, self.configuration(q, t)) @ transformation)
+        of_bodies = symmetric(transformation.T @ masses(self.mech, self.configuration(q, t)) @ transformation)
+        return of_bodies if self.tree.inertia is None else of_bodies + jnp.diag(self.tree.inertia)
 
     def force(self, q, v, t):
         """Return Rᵀ(Q − M Ṙ v) with the joint velocities v = θ̇ and the forces Q on the bodies."""
@@ -147,10 +148,11 @@ class JointEquations(AbstractEquations):
         return efforts(self.space, links, loads, extra)
 
     def imbalance(self, q, v, a, t):
-        """Return Rᵀ(M (R a + Ṙ v) − Q) for joint velocities v and joint accelerations a."""
+        """Return Rᵀ(M (R a + Ṙ v) − Q) + J a for joint velocities v and joint accelerations a."""
         links, loads, extra = mechanics.links_and_loads(self.tree, q, v, t)
         left = mechanics.net_wrenches(self.tree, links, joint_space.body_rates(self.tree, links, a), loads)
-        return efforts(self.space, links, left, -extra)
+        found = efforts(self.space, links, left, -extra)
+        return found if self.tree.inertia is None else found + self.tree.inertia * a
 
     def residual(self, q, t):
         """Return Φ of the cut joints, other constraints and drivers at the joint coordinates q."""
@@ -255,12 +257,24 @@ class JointEquations(AbstractEquations):
         rates = mechanics.drifts(self.tree, links) + joint_space.velocities(self.tree, links, a)
         return *mechanics.state_of_bodies(self.tree, links, q, v), rates
 
+    @property
+    def inertial_efforts(self):
+        """Names of the forces whose inertia is in the mass matrix."""
+        return tuple(joint_space.inertial_efforts(self.mech, self.space))
+
+    def with_inertial_efforts(self, a):
+        """Return the equations with the efforts −J ẍ on the bodies for joint accelerations a; the others have zero."""
+        places = joint_space.inertial_efforts(self.mech, self.space)
+        sizes = {name: -self.mech.forces[name].at_joint * a[place] for name, place in places.items()}
+        return with_force_fields(self, "size", sizes)
+
     def multipliers(self, q, v, t, a=None):
         """Return λ of all constraints and drivers of the mechanism, those of the tree included."""
         a = self.accelerations(q, v, t)[0] if a is None else a
+        given = self.with_inertial_efforts(a)
         if not mechanics.row_count(self.tree):
-            return self._multipliers_of_tree(q, v, a, t)
-        return CartesianEquations(self.mech).balance_multipliers(*self.to_bodies(q, v, a, t), t=t)
+            return given._multipliers_of_tree(q, v, a, t)
+        return CartesianEquations(given.mech).balance_multipliers(*self.to_bodies(q, v, a, t), t=t)
 
     def loads(self, joints, q, v, t, a, multipliers):
         """Return the loads of the named joints on their bodies j; in the tree, from the wrenches they pass on."""
@@ -269,7 +283,7 @@ class JointEquations(AbstractEquations):
         if may_be_redundant(mech) or space.extra or driven & set(joints):
             at, speeds, _ = self.to_bodies(q, v, a, t)
             return loads_of(mech, joints, at, speeds, t, self.multipliers(q, v, t, a))
-        links, loads, _ = mechanics.links_and_loads(self.tree, q, v, t)
+        links, loads, _ = mechanics.links_and_loads(self.with_inertial_efforts(a).tree, q, v, t)
         at, speeds = mechanics.state_of_bodies(self.tree, links, q, v)
         if closing:
             pull = mechanics.wrenches(self.tree, links, mechanics.jacobian_by_bodies(self.tree, at, t).T @ multipliers)

@@ -142,7 +142,8 @@ def nearest_free_rate(tree: JointTree, theta, links: list, q, v, t):
     """Return the θ̇ (m,) for which R θ̇, without velocities from prescribed joints, is nearest to v in the metric M."""
     mech, space = tree.mech, tree.space
     if not (tree.massless or space.extra):
-        return factor_and_solve(tree, links, net_wrenches(tree, links, stack_by_run(tree, v), None))[1]
+        wrenches_of_v = net_wrenches(tree, links, stack_by_run(tree, v), None)
+        return factor_and_solve(tree.without_inertia(), links, wrenches_of_v)[1]
     # Coordinates without inertia are given some, because their velocities matter as well.
     massless = [entry for body in mech.bodies.values() for entry in body.massless]
     lacking = np.array(massless + [True] * len(space.extra))

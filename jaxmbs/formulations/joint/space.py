@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
+from jaxmbs.forces.joint.inertia import AbstractInertialEffort
 from jaxmbs.formulations.joint.forms import FREED, OWN, Form, drivers_of, joint_of, mobility_of
 from jaxmbs.formulations.joint.recursion import (
     Run,
@@ -33,6 +34,7 @@ from jaxmbs.formulations.joint.recursion import (
 from jaxmbs.mobility import FrameMotion, Mobility, PrescribedCoordinates
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.space import Flat, Manifold, PartwiseSpace
+from jaxmbs.relative_motion import coordinates_of as coordinates_of_joint
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree, spanning_tree
@@ -64,6 +66,7 @@ class Edge(eqx.Module):
         swapped: True for each driver whose j is body i of the joint.
         reverse: True if the joint is traversed from its j to its i.
         given: prescribed coordinates at some time; see `JointTree.at`.
+        inertia: inertia (m,) that forces give to the coordinates of the joint; None if no joint of the tree has any.
     """
 
     mobility: Mobility
@@ -73,6 +76,7 @@ class Edge(eqx.Module):
     swapped: tuple[bool, ...] = eqx.field(static=True)
     reverse: bool = eqx.field(static=True)
     given: PrescribedCoordinates | None = None
+    inertia: Float[Array, " m"] | None = None
 
 
 class Link(eqx.Module):
@@ -227,6 +231,18 @@ class JointTree(eqx.Module):
         """True if some velocity of a body has no inertia by its structure, as with a mass of a plain 0."""
         return any(any(body.massless) for body in self.mech.bodies.values())
 
+    @property
+    def inertia(self) -> Float[Array, " m"] | None:
+        """Inertia that forces give to the joint coordinates; None if there is none."""
+        parts = [edge.inertia for edge in self.edges]
+        if parts[0] is None:
+            return None
+        return jnp.concatenate([*concatenate_runs(self.space.runs, parts), jnp.zeros(len(self.space.extra))])
+
+    def without_inertia(self) -> JointTree:
+        """Return the tree without the inertia that forces give to the joint coordinates."""
+        return JointTree(self.space, self.mech, [dataclasses.replace(edge, inertia=None) for edge in self.edges])
+
     def at(self, t: Float[Array, ""]) -> JointTree:
         """Return the tree with the prescribed coordinates of its edges at the time t."""
         if not any(edge.mobility.known for edge in self.edges):
@@ -243,14 +259,43 @@ def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
     bodies = stack_runs(runs, [mech.bodies[name] for name in tree.bodies])
     at_joints = [drivers_of(mech, tree, k, form.kind, form.drivers) for k, form in enumerate(space.forms)]
     drivers = stack_runs(runs, [drivers for drivers, _ in at_joints])
+    inertias = stack_runs(runs, _inertias(mech, space))
     edges = []
-    for run, joint, body, guides in zip(runs, joints, bodies, drivers, strict=True):
+    for run, joint, body, guides, inertia in zip(runs, joints, bodies, drivers, inertias, strict=True):
         k = run.start
         kind, reverse, swapped = space.forms[k].kind, tree.reversed[k], at_joints[k][1]
         make = partial(mobility_of, kind=kind, reverse=reverse, swapped=swapped, any_angle=space.any_angle)
         [mobility] = map_runs([run], make, [joint], [body], [guides])
-        edges.append(Edge(mobility, joint, body, guides, swapped, reverse and kind not in FREED))
+        turned = reverse and kind not in FREED
+        edges.append(Edge(mobility, joint, body, guides, swapped, turned, inertia=inertia))
     return JointTree(space, mech, edges)
+
+
+def inertial_efforts(mech: Mechanism, space: JointSpace) -> dict[str, int]:
+    """Return the forces that give inertia to a joint coordinate: their names ↦ the place of its rate in θ̇."""
+    places = {}
+    for joint, form, at in zip(space.joints, space.forms, space.velocity_slices, strict=True):
+        if form.kind not in FREED:
+            places.update({(joint.name, name): at.start + k for k, name in enumerate(joint.velocities)})
+    elements, found = {**mech.constraints, **mech.drivers}, {}
+    for name, force in mech.forces.items():
+        if isinstance(force, AbstractInertialEffort) and force.reactive:
+            names = coordinates_of_joint(elements, force.joint, force.coordinate)
+            place = places.get((force.joint, (names.slides + names.angles)[names.single_index()]))
+            if place is not None:
+                found[name] = place
+    return found
+
+
+def _inertias(mech: Mechanism, space: JointSpace) -> list:
+    """Return the inertia (m,) that forces give to the coordinates of each joint of the tree; None if there is none."""
+    efforts = inertial_efforts(mech, space)
+    if not efforts:
+        return [None] * len(space.joints)
+    total = [jnp.zeros(())] * space.m
+    for name, place in efforts.items():
+        total[place] = total[place] + mech.forces[name].at_joint
+    return [jnp.stack(total[at]) if total[at] else jnp.zeros(0) for at in space.velocity_slices]
 
 
 # Traced once for equal joints.
