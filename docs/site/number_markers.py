@@ -48,6 +48,7 @@ class Values:
         self.bench, self.peers = read("benchmarks/results.json"), read("benchmarks/comparison.json")
         self.verification = read("verification/results.json")
         self.published = read("benchmarks/published.json")
+        self.robots = read("benchmarks/robots.json")
         self.gpu_page = (root / "benchmarks/gpu.md").read_text("utf-8")
         self.scale = scale
 
@@ -188,6 +189,16 @@ class Values:
         rows = {row["name"]: row for row in self.bench["tables"]["dynamics"]}
         with_friction = rows[f"{formulation}, friction in four pins"]["operations"]
         return rounded(self.scale * with_friction / rows[f"{formulation}, no friction"]["operations"], 2)
+
+    def robot_files(self) -> str:
+        """Return the table of packages with robot files, the files that load at once, and those that do not."""
+        lines = ["| package | files | load at once | do not load |", "|---|--:|--:|---|"]
+        for name, row in self.robots.items():
+            missing = "; ".join(f"`{Path(file).name}`: {reason}" for file, reason in row["not read"].items())
+            count = round(self.scale * row["files"])
+            loaded = round(self.scale * (row["files"] - len(row["not read"])))
+            lines.append(f"| {name} {row['version']} | {count} | {loaded} | {missing or '–'} |")
+        return "\n".join(lines)
 
     def accelerations(self) -> str:
         """Return the table of evaluations of accelerations of mechanisms, beside textbook JAX."""

@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 
 import jaxmbs as mbs
 from jaxmbs import planar, spatial
+from ptxas import programs_of
 
 FORMULATIONS = [mbs.Augmented(), mbs.JointCoordinates(), mbs.Kane(), mbs.Natural(own_vectors=("a",))]
 
@@ -110,6 +111,26 @@ def test_inertia_of_a_drive(formulation):
     np.testing.assert_allclose(run.energy.kinetic, (LOAD + 0.7) * run.velocity("a.phi") ** 2 / 2, rtol=1e-10)
     torque = mbs.force_elements(mech, run)["one"].torque
     np.testing.assert_allclose(torque, -0.2 * 3 / (LOAD + 0.7), rtol=1e-10)
+
+
+def test_drives_at_joints_of_the_tree_cost_hardly_any_operations():
+    """Their inertia is added to the diagonal of the mass matrix: in a chain of six hinges, to six of its entries."""
+    names = [f"b{k}" for k in range(6)]
+    bodies = {name: planar.Body(1.0, 0.1) for name in names}
+    hinges = {
+        name: planar.Revolute(carrier, name, (float(k > 0), 0), (0, 0))
+        for k, (carrier, name) in enumerate(zip(["ground", *names], names, strict=False))
+    }
+
+    def operations(drives):
+        """Operations of all steps of a simulation."""
+        mech = mbs.Mechanism(bodies, hinges, forces={f"drive {x}": mbs.JointInertia(x, 0.2) for x in drives})
+        start = {name: (float(k), 0, 0) for k, name in enumerate(names)}
+        times = np.array([0.0, 1.0])
+        run = lambda q: mbs.simulate(mech, times, q, step=0.1, formulation=mbs.JointCoordinates()).q
+        return max(program.work for program in programs_of(run, mech.coordinates(start)))
+
+    assert operations(names) < 1.1 * operations([])
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS[:3], ids=lambda f: type(f).__name__)

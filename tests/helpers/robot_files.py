@@ -28,17 +28,17 @@ INEXACT = ("actuator", "armature", "stiffness", "damping", "tendon", "plugin", "
 
 
 def mjcf_files(package):
-    """Return the MJCF files of a package, () if it is not installed; those that only other files include are left out."""
+    """Return the MJCF files of a package, () if it is not installed; see `mjcf_files_in`."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         return ()
-    folders = map(Path, spec.submodule_search_locations)
-    return tuple(
-        path
-        for folder in folders
-        for path in sorted(folder.rglob("*.xml"))
-        if "<worldbody" in (text := path.read_text(errors="replace")) and "<mujocoinclude" not in text
-    )
+    return tuple(path for folder in map(Path, spec.submodule_search_locations) for path in mjcf_files_in(folder))
+
+
+def mjcf_files_in(folder):
+    """Return the MJCF files of a folder; those that only other files include are left out."""
+    texts = {path: path.read_text(errors="replace") for path in sorted(folder.rglob("*.xml"))}
+    return tuple(path for path, text in texts.items() if "<worldbody" in text and "<mujocoinclude" not in text)
 
 
 def compiled(path):
