@@ -362,3 +362,17 @@ def test_read_write_read(tmp_path, name):
     masses, forces = zip(*(case.equations() for case in cases), strict=True)
     np.testing.assert_allclose(*masses, atol=1e-12)
     np.testing.assert_allclose(*forces, rtol=1e-7, atol=1e-8)
+
+
+def test_sites_are_frames(tmp_path):
+    """Also those of a body without mass that is part of another: place and axes in the frame of the body that moves."""
+    arm = """<body name="arm"><joint axis="0 1 0"/><geom size="0.1"/>
+      <body name="hand" pos="0 0 1" euler="0 0 90"><site name="tip" pos="0.5 0 0" euler="0 0 90"/></body></body>"""
+    path = tmp_path / "arm.xml"
+    path.write_text(f"<mujoco><worldbody><site name='post' pos='1 2 3'/>{arm}</worldbody></mujoco>")
+    model = mbs.load(path)
+    assert model.frames["tip"].body == "arm"
+    np.testing.assert_allclose(model.frames["tip"].origin, (0, 0.5, 1), atol=1e-15)
+    np.testing.assert_allclose(model.frames["tip"].axes, np.diag([-1, -1, 1]), atol=1e-15)
+    assert model.points["post"][0] == "ground"
+    np.testing.assert_allclose(model.points["post"][1], (1, 2, 3))

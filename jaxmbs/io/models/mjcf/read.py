@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -90,7 +91,18 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
         name=m.names.split(b"\0", 1)[0].decode(),
         limits=elements.limits,
         passed_over=passed_over.report(IGNORABLE),
+        frames=_frames_of_sites(source, elements) | elements.ground_frames,
     )
+
+
+def _frames_of_sites(source: Source, elements: Elements) -> dict[str, tuple[str, Any, Any]]:
+    """Return body, origin (3,) and axes (3, 3) of the frame of each site with a name, by this name."""
+    m, found = source.m, {}
+    for k in range(m.nsite):
+        place = elements.places.get(source.bodies[m.site_bodyid[k]])
+        if m.site(k).name and place is not None:
+            found[m.site(k).name] = place.body, place.point(m.site_pos[k]), place.a @ from_quaternion(m.site_quat[k])
+    return found
 
 
 def _joints_in_use(source: Source) -> set[str]:
