@@ -289,7 +289,7 @@ class MarkedConstraint(AbstractConstraint):
         """angle_i and angle_j; if only one is given, the other is 0. If neither is given, it raises `ValueError`."""
         require(
             not self.lacks_marks,
-            "the marks of a gear are not known: give angle_i and angle_j, or use mbs.with_marks(mech, guess)",
+            "the marks are not known: give angle_i and angle_j, or use mbs.with_marks(mech, guess)",
         )
         angle_i, angle_j = (0.0 if angle is None else angle for angle in (self.angle_i, self.angle_j))
         return angle_i, angle_j

@@ -103,7 +103,8 @@ class JointCoupling(SpatialConstraint):
         joints = len(self.kinds)
         require(joints > 0 and set(self.kinds) <= {ANGLE, SLIDE}, 'kinds must be "angle" or "slide" for each joint')
         require(
-            len(self.others) == 2 * joints - 2, f"others must have two bodies for each further joint, {2 * joints - 2}"
+            len(self.others) == 2 * joints - 2,
+            f"others must have {2 * joints - 2} bodies, two for each joint after the first, got {len(self.others)}",
         )
         for name in ("coefficients", "frames_i", "frames_j", "points_i", "points_j"):
             given = len(getattr(self, name))

@@ -18,7 +18,8 @@ from jaxmbs.spatial.joints import angle_row
 class TurnByAdvance(Frames, MarkedConstraint):
     """The turn φ of joint frame j relative to joint frame i about z follows an advance: φ = ψ + θ_i − θ_j.
 
-    Φ = 2 sin((φ − ψ − θ_i + θ_j) / 2). 1 equation, for any number of turns. A subclass has the turn ψ of the advance.
+    Φ = 2 sin((φ − ψ − θ_i + θ_j) / 2). 1 equation, for any number of turns. Subclasses define ψ,
+    the turn that belongs to the advance. θ_i and θ_j are the directions of the marks on the bodies.
     """
 
     angle_i: Array | None = real(optional=True)
@@ -26,18 +27,18 @@ class TurnByAdvance(Frames, MarkedConstraint):
     rows: ClassVar[int] = 1
 
     @abc.abstractmethod
-    def rolled(self, i: Pose, j: Pose) -> Float[Array, ""]:
+    def turn_of_advance(self, i: Pose, j: Pose) -> Float[Array, ""]:
         """Return ψ, the turn in radians that belongs to the advance of point_j from point_i."""
 
     def residual(self, i, j, t):
         """Return Φ (1,): 2 sin((φ − ψ − θ_i + θ_j) / 2)."""
         angle_i, angle_j = self.marks
-        return angle_row(self.turn(i, j), self.rolled(i, j) + angle_i - angle_j)[None]
+        return angle_row(self.turn(i, j), self.turn_of_advance(i, j) + angle_i - angle_j)[None]
 
     def drawn_marks(self, i, j):
-        """Return [θ_i, θ_j] = [φ − ψ, 0] in radians, with which the bodies mesh as they are; no extra coordinates."""
+        """Return the marks [θ_i, θ_j] = [φ − ψ, 0] in radians for which Φ = 0, and the extra coordinates: none."""
         p = self.turn(i, j)
-        angle = 2 * jnp.arctan2(p[3], p[0]) - self.rolled(i, j)
+        angle = 2 * jnp.arctan2(p[3], p[0]) - self.turn_of_advance(i, j)
         return [angle, jnp.zeros_like(angle)], ()
 
 
@@ -88,7 +89,7 @@ class RackPinion(TurnByAdvance):
         super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
         self.radius_j, self.angle_i, self.angle_j = radius_j, angle_i, angle_j
 
-    def rolled(self, i, j):
+    def turn_of_advance(self, i, j):
         """Return −x / R_j, the turn in radians of the pinion after the advance x along the rack."""
         return -(i.direction(self.axes_i[:, 0]) @ self.separation(i, j)) / self.radius_j
 
@@ -142,7 +143,7 @@ class Thread(TurnByAdvance):
         super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
         self.pitch, self.angle_i, self.angle_j = pitch, angle_i, angle_j
 
-    def rolled(self, i, j):
+    def turn_of_advance(self, i, j):
         """Return 2π s / pitch, the turn in radians that belongs to the advance s."""
         return 2 * jnp.pi * self.advance(i, j) / self.pitch
 

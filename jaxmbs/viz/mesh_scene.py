@@ -85,7 +85,7 @@ def configurations(mech: Mechanism, motion: Trajectory | Coordinates) -> tuple[n
 
 
 def spread(count: int) -> np.ndarray:
-    """Return indices of at most `MAX_CONFIGURATIONS` of so many configurations, with the first and the last."""
+    """Return indices of at most `MAX_CONFIGURATIONS` of `count` configurations, the first and the last included."""
     return np.unique(np.linspace(0, count - 1, MAX_CONFIGURATIONS).round().astype(int))
 
 

@@ -6,17 +6,17 @@ import dataclasses
 from typing import NamedTuple
 
 # Default width of links, divided by the size of the mechanism.
-WIDTH = 0.08
+DEFAULT_WIDTH_PER_SIZE = 0.08
 # Links are by default at most as wide as the shortest distance of two holes of a link, times this factor.
-WIDTH_OF_SHORTEST = 0.9
+MAX_DEFAULT_WIDTH_PER_SHORTEST = 0.9
 # Default thickness of plates, divided by their width.
-THICKNESS = 0.4
+DEFAULT_THICKNESS_PER_WIDTH = 0.4
 # Default diameter of pins, divided by the width of links.
-PIN = 0.5
+DEFAULT_PIN_PER_WIDTH = 0.5
 # Default clearance of pins in their holes, divided by the diameter of pins.
-CLEARANCE = 0.02
+DEFAULT_CLEARANCE_PER_PIN = 0.02
 # Default gap between layers, divided by the thickness of plates.
-GAP = 0.25
+DEFAULT_GAP_PER_THICKNESS = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +67,15 @@ class PartSizes:
             ValueError: holes as wide as the links.
         """
         given = lambda value, default: float(default if value is None else value)
-        width = given(self.width, min(WIDTH * extent, WIDTH_OF_SHORTEST * shortest))
-        thickness, pin = given(self.thickness, THICKNESS * width), given(self.pin, PIN * width)
-        clearance = given(self.clearance, CLEARANCE * pin)
+        width = given(self.width, min(DEFAULT_WIDTH_PER_SIZE * extent, MAX_DEFAULT_WIDTH_PER_SHORTEST * shortest))
+        thickness, pin = (
+            given(self.thickness, DEFAULT_THICKNESS_PER_WIDTH * width),
+            given(self.pin, DEFAULT_PIN_PER_WIDTH * width),
+        )
+        clearance = given(self.clearance, DEFAULT_CLEARANCE_PER_PIN * pin)
         if pin + clearance >= width:
             raise ValueError(f"pin: holes of {pin + clearance:g} need wider links; the width is {width:g}")
-        return Sizes(width, thickness, pin, clearance, given(self.gap, GAP * thickness))
+        return Sizes(width, thickness, pin, clearance, given(self.gap, DEFAULT_GAP_PER_THICKNESS * thickness))
 
 
 class Sizes(NamedTuple):

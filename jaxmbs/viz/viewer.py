@@ -22,14 +22,18 @@ from jaxmbs.viz.mesh_scene import MeshScene, configurations, curves_of, merged, 
 PICTURE_SECONDS = 1 / 30
 # Number of positions of a slider for a number of the design.
 SLIDER_STEPS = 200
-# Speeds of the motion, as multiples of its time, from which a slider chooses.
-SPEEDS = (0.05, 5.0)
+# Slowest speed of playback; 1 is real time.
+MIN_SPEED = 0.05
+# Fastest speed of playback; 1 is real time.
+MAX_SPEED = 5.0
 # Vertical field of view of the camera, in radians.
 FIELD_OF_VIEW = 0.6
 # Distance of the camera from the middle of the mechanism, divided by the size of the mechanism.
 CAMERA_DISTANCE = 1.9
-# Distances from the camera between which things are drawn, divided by the size of the mechanism.
-DRAWN_DISTANCES = (0.01, 100.0)
+# Things nearer to the camera are not drawn; divided by the size of the mechanism.
+MIN_DRAWN_DISTANCE = 0.01
+# Things farther from the camera are not drawn; divided by the size of the mechanism.
+MAX_DRAWN_DISTANCE = 100.0
 # Width of paths of points, in pixels.
 PATH_WIDTH = 2.5
 # Largest distance of the lines of the grid, divided by the size of the mechanism.
@@ -201,7 +205,7 @@ class Viewer:
         camera = self.server.initial_camera
         camera.look_at, camera.up = tuple(middle), tuple(view.up)
         camera.position = tuple(middle + CAMERA_DISTANCE * size * direction)
-        camera.fov, (camera.near, camera.far) = FIELD_OF_VIEW, (size * x for x in DRAWN_DISTANCES)
+        camera.fov, camera.near, camera.far = FIELD_OF_VIEW, size * MIN_DRAWN_DISTANCE, size * MAX_DRAWN_DISTANCE
         steps = 10 ** np.floor(np.log10(GRID_CELL * size)) * GRID_STEPS
         cell = float(steps[steps <= GRID_CELL * size].max(initial=steps[0]))
         # Behind a planar linkage, below a spatial one.
@@ -230,7 +234,7 @@ class Viewer:
         moving = len(self._picture.times) > 1
         self._play = gui.add_button("Play", icon="player-play", visible=moving)
         self._time = gui.add_slider("time", 0.0, self._end, self._end / 1000, 0.0, visible=moving)
-        self._speed = gui.add_slider("speed", *SPEEDS, SPEEDS[0], 1.0, visible=moving)
+        self._speed = gui.add_slider("speed", MIN_SPEED, MAX_SPEED, MIN_SPEED, 1.0, visible=moving)
         self._play.on_click(lambda _: self._switch())
         self._numbers = {}
         if design:

@@ -152,7 +152,7 @@ def test_batch_of_drawings():
     motion = jax.jit(jax.vmap(follow))(angles)
     np.testing.assert_allclose(motion.position("b.phi"), np.asarray(angles)[:, None] - TIMES / 2, atol=1e-12)
     assert not motion.explain_failure()
-    with pytest.raises(ValueError, match="marks of a gear are not known"):
+    with pytest.raises(ValueError, match="marks are not known"):
         gears().constraints["mesh"].residual(*[planar.Pose(jnp.zeros(2), jnp.zeros(()))] * 2, 0.0)
 
 

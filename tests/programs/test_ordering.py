@@ -7,7 +7,7 @@ from jax import lax
 
 import jaxmbs as mbs
 from jaxmbs.programs.backends.cpu import machine
-from jaxmbs.programs.graph.ordering import GIVEN, order_with_few_values
+from jaxmbs.programs.graph.ordering import KNOWN_AT_START, order_with_few_values
 
 # Number of leaves of the tree of sums.
 LEAVES = 256
@@ -26,7 +26,7 @@ def most_alive(nodes, results):
     last = {x: k for k, node in enumerate(nodes) for x in node.args} | dict.fromkeys(results, len(nodes))
     alive, most = set(), 0
     for k, node in enumerate(nodes):
-        alive = {x for x in [*alive, node] if last[x] > k and x.op not in GIVEN}
+        alive = {x for x in [*alive, node] if last[x] > k and x.op not in KNOWN_AT_START}
         most = max(most, len(alive))
     return most
 

@@ -20,15 +20,16 @@ from jaxmbs.viz.spatial.scene import Scene
 from jaxmbs.viz.spatial.symbols import STEEL, carrier, joint_frames, travel
 
 # Diameter of the balls of spherical joints, divided by the width of links.
-BALL = 0.7
-# Distance of the opening of a socket from the middle of its ball, divided by the radius of the ball. Above 0 it holds.
+BALL_DIAMETER_PER_WIDTH = 0.7
+# Distance of the opening of a socket from the middle of its ball, divided by the radius of the ball. Positive values keep the ball in
+# the socket.
 SOCKET_OPENING = 0.35
 # Distance of the eyes of a yoke from the middle of its cross, in widths of links.
-YOKE = 1.1
+YOKE_REACH_PER_WIDTH = 1.1
 # Length of sleeves on rails, in widths of links.
-SLEEVE = 1.6
+SLEEVE_LENGTH_PER_WIDTH = 1.6
 # Diameter of the balls in which bars meet or end, divided by that of the bars.
-KNOB = 1.25
+KNOB_DIAMETER_PER_BAR = 1.25
 
 
 class Workpieces:
@@ -92,7 +93,7 @@ class Workpieces:
             else:
                 pieces += [rod(middle, point, bar) for point in points]
                 self.knobs[name].append(middle)
-        pieces += [ball(point, KNOB * bar) for point in distinct(self.knobs[name], bar / 10)]
+        pieces += [ball(point, KNOB_DIAMETER_PER_BAR * bar) for point in distinct(self.knobs[name], bar / 10)]
         if not pieces:
             return None
         solid = pieces[0] if len(pieces) == 1 else pieces[0].fuse(*pieces[1:])
@@ -120,7 +121,11 @@ def solids_of(scene: Scene, sizes: PartSizes, marked: tuple[tuple[str, Any], ...
         solid = work.body(name)
         if solid is not None:
             if len(solid.solids()) > 1:
-                warnings.warn(f"{name!r} falls into pieces: its bars run through the gaps of its joints", stacklevel=3)
+                warnings.warn(
+                    f"the solid of {name!r} is in several pieces, because gaps of its joints go through its bars; make "
+                    "the links narrower",
+                    stacklevel=3,
+                )
             found.append(_placed(solid, name, scene.colours[name], name, work))
     found += [_placed(solid, name, STEEL, body, work) for name, body, solid in work.loose]
     return found, work.sizes.width
@@ -174,13 +179,13 @@ def _(element: spatial.Spherical, work, name):
     opening = unit(mean) if np.linalg.norm(mean) > 0.1 else -work.inwards(i, on_i)
     _add_socket(work, i, on_i, opening)
     work.arms[j].append(on_j)
-    work.added[j].append(ball(on_j, BALL * s.width / 2))
+    work.added[j].append(ball(on_j, BALL_DIAMETER_PER_WIDTH * s.width / 2))
 
 
 def _add_socket(work: Workpieces, body: str, point: np.ndarray, opening: np.ndarray) -> None:
     """Add a socket for a ball to a body, open in a direction."""
     s = work.sizes
-    radius = BALL * s.width / 2
+    radius = BALL_DIAMETER_PER_WIDTH * s.width / 2
     work.arms[body].append(point)
     work.added[body].append(ball(point, s.width / 2))
     work.cut[body].append(ball(point, radius + s.clearance / 2))
@@ -199,7 +204,7 @@ def _(element: spatial.Distance, work, name):
         mean = np.mean(np.einsum("fba,fb->fa", work.scene.poses[body][1], line), axis=0)
         _add_socket(work, body, point, unit(mean))
     start, end = (places[0] for *_, places in ends)
-    balls = [ball(place, BALL * s.width / 2) for place in (start, end)]
+    balls = [ball(place, BALL_DIAMETER_PER_WIDTH * s.width / 2) for place in (start, end)]
     work.loose.append((f"{name} rod", GROUND, rod(start, end, s.thickness / 2).fuse(*balls)))
 
 
@@ -213,17 +218,17 @@ def _(element: spatial.Universal, work, name):
         back = work.inwards(body, point)
         back = back - (back @ along) * along
         back = unit(back) if np.linalg.norm(back) > 0.1 else frame(along)[:, 0]
-        base, reach = point + 1.5 * YOKE * s.width * back, YOKE * s.width * along
+        base, reach = point + 1.5 * YOKE_REACH_PER_WIDTH * s.width * back, YOKE_REACH_PER_WIDTH * s.width * along
         work.add_knob(body, base)
         for end in (point - reach, point + reach):
             corner = base + end - point
             work.added[body] += [rod(base, corner, s.thickness / 2), rod(corner, end, s.thickness / 2)]
             work.added[body] += [ball(corner, s.thickness / 2), cylinder(end, along, s.width / 2, s.thickness)]
-        work.cut[body].append(cylinder(point, along, s.hole / 2, 4 * YOKE * s.width))
+        work.cut[body].append(cylinder(point, along, s.hole / 2, 4 * YOKE_REACH_PER_WIDTH * s.width))
         axles.append((body, point, along))
     (i, point, first), (j, _, second) = axles
     second = work.scene.poses[i][1][0].T @ work.scene.poses[j][1][0] @ second
-    length = 2 * YOKE * s.width + s.thickness
+    length = 2 * YOKE_REACH_PER_WIDTH * s.width + s.thickness
     cross = cylinder(point, first, s.pin / 2, length).fuse(cylinder(point, second, s.pin / 2, length))
     work.loose.append((f"{name} cross", i, cross))
 
@@ -236,7 +241,7 @@ def _(element, work, name):
     s, (rail, follower) = work.sizes, carrier(element)
     section = square_bar if isinstance(element, spatial.Prismatic) else round_bar
     start, stop = (work.factor * x for x in travel(element, work.scene, 0.0))
-    start, stop = start - SLEEVE * s.width, stop + SLEEVE * s.width
+    start, stop = start - SLEEVE_LENGTH_PER_WIDTH * s.width, stop + SLEEVE_LENGTH_PER_WIDTH * s.width
     body, point, axes = rail[0], work.factor * rail[1], rail[2]
     ends = [point + x * axes[:, 2] for x in (start, stop)]
     work.add_knob(body, min(ends, key=lambda end: np.linalg.norm(end - np.mean(work.held[body], axis=0))))
@@ -245,8 +250,8 @@ def _(element, work, name):
     # The wall of a sleeve is as thick at the edges of a square rail.
     outer = s.width * (2**0.5 if section is square_bar else 1.0)
     work.arms[body].append(point)
-    work.added[body].append(cylinder(point, axes[:, 2], outer / 2, SLEEVE * s.width))
-    work.cut[body].append(section(point, axes, s.hole, 2 * SLEEVE * s.width))
+    work.added[body].append(cylinder(point, axes[:, 2], outer / 2, SLEEVE_LENGTH_PER_WIDTH * s.width))
+    work.cut[body].append(section(point, axes, s.hole, 2 * SLEEVE_LENGTH_PER_WIDTH * s.width))
 
 
 def cylinder(middle, axis, radius: float, length: float):

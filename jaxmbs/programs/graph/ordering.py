@@ -17,24 +17,25 @@ from jaxmbs.programs.graph.nodes import Memory, Node, Region
 # the first-level cache.
 MIN_VALUES_ALIVE = 100
 # Operations of nodes that are known at the beginning of a region.
-GIVEN = ("const", "param", "index")
+KNOWN_AT_START = ("const", "param", "index")
 
 
 def order_with_few_values(live: Liveness) -> dict[Region, list[Node]]:
     """Return the needed nodes of each region in an order in which few values are alive at once."""
     ends = _ends(live)
-    captured = _captured(live, ends)
+    from_around = _values_from_around(live, ends)
     found = {}
     for region in live.regions:
         nodes = live.nodes(region)
-        given = [node for node in nodes if node.op in GIVEN]
-        computed = [node for node in nodes if node.op not in GIVEN]
+        given = [node for node in nodes if node.op in KNOWN_AT_START]
+        computed = [node for node in nodes if node.op not in KNOWN_AT_START]
         if len(computed) > MIN_VALUES_ALIVE:
-            place = {node: k for k, node in enumerate(computed)}
+            number_of = {node: k for k, node in enumerate(computed)}
             args = [
-                list({place[x]: None for x in (*node.args, *captured.get(node, ())) if x in place}) for node in computed
+                list({number_of[x]: None for x in (*node.args, *from_around.get(node, ())) if x in number_of})
+                for node in computed
             ]
-            computed = [computed[k] for k in _best_order(args, {place[x] for x in ends[region] if x in place})]
+            computed = [computed[k] for k in _best_order(args, {number_of[x] for x in ends[region] if x in number_of})]
         found[region] = [*given, *computed]
     return found
 
@@ -56,7 +57,7 @@ def _ends(live: Liveness) -> dict[Region, list[Node]]:
     return found
 
 
-def _captured(live: Liveness, ends: dict[Region, list[Node]]) -> dict[Node, set[Node]]:
+def _values_from_around(live: Liveness, ends: dict[Region, list[Node]]) -> dict[Node, set[Node]]:
     """Return for each loop the values of the region around it that it uses, at its start or inside."""
     found: dict[Node, set[Node]] = {}
     loop_of: dict[Region | None, Node] = {}
@@ -70,7 +71,7 @@ def _captured(live: Liveness, ends: dict[Region, list[Node]]) -> dict[Node, set[
         used = [x for node in live.nodes(region) for x in (*node.args, *found.get(node, ()))]
         for x in [*used, *ends[region]]:
             around = region
-            while x.region is not around and x.op not in GIVEN:
+            while x.region is not around and x.op not in KNOWN_AT_START:
                 loop_node = loop_of[around]
                 around = loop_node.region
                 if x.region is around:
@@ -88,7 +89,7 @@ def _best_order(args: Sequence[Sequence[int]], ends: set[int]) -> Sequence[int]:
     orders: list[Sequence[int]] = [range(len(args))]
     if _lifetimes(orders[0], args, ends) < MIN_VALUES_ALIVE * len(args):
         return orders[0]
-    # Among equally good nodes: the last one, or the one whose value was needed first of all later ones.
+    # Ties go to the node that was made last, or to the node whose last use is the earliest.
     orders.append(_backwards(args, ends, lambda number, needed: -number))
     orders.append(_backwards(args, ends, lambda number, needed: -needed * len(args) - number))
     return min(orders, key=lambda order: _lifetimes(order, args, ends))
@@ -106,7 +107,7 @@ def _lifetimes(order: Sequence[int], args: Sequence[Sequence[int]], ends: set[in
 
 
 def _backwards(args: Sequence[Sequence[int]], ends: set[int], tie: Callable[[int, int], int]) -> list[int]:
-    """Return an order that is found from the end: each time the node that makes the fewest more values alive.
+    """Return an order that is built from its end: each time the node that adds the fewest live values is put in front.
 
     Args:
         args: the nodes on which each depends, by number.

@@ -181,7 +181,8 @@ def parts_of(scene: Scene, sizes: PartSizes, marked: tuple[tuple[str, Any], ...]
     layers, collisions = best_layers(_overlaps(scene, plates, fasteners, chosen, meshing))
     if collisions:
         warnings.warn(
-            f"no order of layers keeps all parts apart: {'; '.join(collisions)} collide in this motion", stacklevel=2
+            f"found no order of layers that keeps all parts apart: {'; '.join(collisions)} collide in this motion",
+            stacklevel=2,
         )
     return Parts(plates, holes, fasteners, layers, chosen, rods, colours)
 
@@ -265,7 +266,11 @@ def _shortest(points: dict[str, list[np.ndarray]], smallest: float) -> float:
 
 def _overlaps(scene: Scene, plates, fasteners: list[Fastener], sizes: Sizes, meshing) -> Overlaps:
     """Return the pairs of plates, and of fasteners and other parts, that overlap in any configuration, seen from above."""
-    outline = lambda body, piece, more=0.0: place(scene.poses, body, plate(piece.points, piece.radius + more))
+
+    def outline(body, piece, more=0.0):
+        """Return the outline of a piece in all configurations, wider by `more`."""
+        return place(scene.poses, body, plate(piece.points, piece.radius + more))
+
     bodies = list(plates)
     areas = {body: [outline(body, piece) for piece in pieces] for body, pieces in plates.items()}
     mesh = {frozenset(pair) for pair in meshing}
