@@ -52,6 +52,7 @@ def read_asmt(path: Path, options: ReadOptions) -> Model:
     Raises:
         ModelError: malformed input, a missing marker, or a formula that cannot be read, with the name of the element.
     """
+    options.refuse_loops_and_base("in FreeCAD add a joint to the assembly")
     tree = parse(Path(path).read_bytes())
     return model_of_assembly(_assembly(tree, options), options)
 
@@ -115,8 +116,10 @@ def _part(node: Node) -> Part:
     """Return a part."""
     name = node.word("Name")
     node.owner = f"part {name!r}"
-    if node.text != "Part" or name in ("", GROUND):
-        raise node.fail(f"must be a Part with a name other than {GROUND!r}, got {node.text!r}")
+    if node.text != "Part":
+        raise node.fail(f"must be a Part, got {node.text!r}")
+    if name in ("", GROUND):
+        raise node.fail(f"must have a name, other than {GROUND!r}")
     place, mass = _frame(node, GROUND), node.get("PrincipalMassMarker")
     at_mass = _frame(mass, name)
     moments = mass.numbers("MomentOfInertias", 3)

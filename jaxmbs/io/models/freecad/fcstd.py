@@ -51,6 +51,7 @@ def read_fcstd(path: Path, options: ReadOptions) -> Model:
     Raises:
         ModelError: a damaged archive, no assembly, or a joint or formula that cannot be read, by name.
     """
+    options.refuse_loops_and_base("in FreeCAD add a joint to the assembly")
     components = Components(Archives(Path(path), options.allow).first)
     return model_of_assembly(_assembly(components, options), options)
 
@@ -130,7 +131,9 @@ def _rack(components: Components, rack: LinkFrame, pinion: LinkFrame) -> LinkFra
     given, axis = joined(place, rack).a[:, 2], joined(components.places[pinion.body], pinion).a[:, 2]
     along = given - axis * (axis @ given)
     if np.linalg.norm(along) < MIN_SINE:
-        raise ModelError(f"rack {rack.body!r}: its direction must be across the axis of the pinion {pinion.body!r}")
+        raise ModelError(
+            f"rack {rack.body!r}: its direction must not be parallel to the axis of the pinion {pinion.body!r}"
+        )
     x = unit(along)
     return LinkFrame(rack.body, rack.r, place.a.T @ np.stack([x, np.cross(axis, x), axis], axis=1))
 

@@ -26,8 +26,8 @@ class DrawnJoint:
     """A joint with its markers as they are drawn.
 
     The solver's equations are zero for several senses of the axes: those of a hinge if the z axes of its markers are
-    parallel or opposite. `turned_to` chooses the marker on j that makes a constraint with one sense equal to the drawn
-    one.
+    parallel or opposite. Constraints of jaxmbs have one sense only. `aligned` therefore turns the marker on j by the half
+    turn with which the constraint is satisfied as drawn.
 
     Attributes:
         joint: the joint or motion.
@@ -115,7 +115,7 @@ def _constant_velocity(drawn: DrawnJoint) -> dict[str, Any]:
 
 
 def _angle(drawn: DrawnJoint, angle: float, in_plane: bool = False) -> dict[str, Any]:
-    """Return the constraint that the z axes keep an angle in radians, and that the point of j stays in the plane of i."""
+    """Return the constraint that the z axes keep an angle in radians and, with `in_plane`, that point j stays in plane i."""
     if abs(np.sin(angle)) < MIN_SINE and not in_plane:
         return PARALLEL_AXES(drawn)
     # With x along the z axis of the marker on i, x_iᵀz_j is the sine of the second orientation angle.

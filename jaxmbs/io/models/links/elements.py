@@ -31,7 +31,7 @@ class Elements:
         forces: forces.
         limits: ranges of joints, by name of the constraint.
         places: the frame of each link on its body.
-        joints: the link of each joint that is a joint of its own, by name.
+        joints: by name of each hinge, slide, ball or free joint that was not merged with others: the link that it carries.
         constraint_of: name of the constraint of such a joint.
         guess: values of extra coordinates, by name of the constraint.
     """

@@ -90,7 +90,7 @@ def _check_order(link: Link) -> None:
         along = [abs(s.axis @ turns[0].axis) for s in slides]
         if (len(slides) == 1 and along[0] > 1 - EXACT) or (len(slides) == 2 and max(along) < EXACT):
             return
-    _refuse(link, "slides beyond a turn")
+    _refuse(link, "slides that come after a hinge or a ball")
 
 
 def _anchor(link: Link) -> Vector:

@@ -1,7 +1,7 @@
 """Trees of links, as robot formats have them.
 
-A link is connected to its parent by a row of primitive joints, each a hinge, a slide or a ball, the first one next to the
-parent.
+A link is connected to its parent by a row of primitive joints, each a hinge, a slide, a ball or a free joint, the first
+one next to the parent.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ DEFAULT_SOFTNESS = Softness()
 
 @dataclasses.dataclass(frozen=True)
 class PrimitiveJoint:
-    """A hinge, slide or ball between a parent and a link.
+    """A hinge, slide, ball or free joint between a parent and a link.
 
     Attributes:
         kind: `HINGE`, `SLIDE`, `BALL` or `FREE`.
@@ -228,7 +228,10 @@ def _held_at_zero(links: Sequence[Link], passed_over: PassedOver) -> list[Link]:
 
 
 def _swap_massless(links: Sequence[Link]) -> list[Link]:
-    """Return the tree with each moving link without mass behind a link with mass that is fixed to it."""
+    """Return the tree in which a moving link without mass changes places with the first link with mass fixed to it.
+
+    That link gets its joints, and the massless link is fixed to it.
+    """
     found = {link.name: link for link in links}
     order, swapped = [link.name for link in links], False
     for name in order:

@@ -14,8 +14,8 @@ from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.tree import HINGE, SLIDE, from_quaternion
 from jaxmbs.io.models.mjcf.source import Source
 
-# Kinds of gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of `MjModel`. Each field
-# begins with the middle of the name of its enumeration: "gaintype" has values of `mjtGain`.
+# Kinds of gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of `MjModel`. The field
+# "gaintype" has values of the enumeration `mjtGain`, and so on.
 KNOWN = {
     "gaintype": ("FIXED", "AFFINE"),
     "biastype": ("NONE", "AFFINE"),
@@ -55,6 +55,11 @@ def add_actuators(source: Source, elements: Elements, tendons: dict[int, str]) -
             _add_single(source, elements, k, tendons[target], control, None)
         elif _is_constant(source, k) and (on_joint or kind == int(transmissions.mjTRN_SITE)):
             _add_wrench(source, elements, k, control, on_joint=on_joint)
+        elif on_joint or kind == int(transmissions.mjTRN_SITE):
+            reason = "at a site, ball or free joint only a force in proportion to the control is represented"
+            source.pass_over("actuator", "actuator", k, reason)
+        elif kind == int(transmissions.mjTRN_TENDON) and "tendon" in source.ignore:
+            source.pass_over("actuator", "actuator", k, "tendons are ignored")
         else:
             source.pass_over("actuator", "actuator", k, "it acts on something else than a joint, fixed tendon or site")
 
@@ -172,7 +177,9 @@ def _add_wrench(source: Source, elements: Elements, k: int, control: float, *, o
         place = elements.place(source.bodies[m.site_bodyid[target]], f"actuator {source.name('actuator', k)!r}")
         body, point, axes = place.body, place.point(m.site_pos[target]), place.a @ from_quaternion(m.site_quat[target])
         force, torque = gear[:3], gear[3:]
-    if body == GROUND or (reference >= 0 and not on_joint):
+    if body == GROUND:
+        return source.pass_over("actuator", "actuator", k, "its site is part of the ground")
+    if reference >= 0 and not on_joint:
         return source.pass_over("actuator", "actuator", k, "a force relative to another site has no counterpart")
     name = source.name("actuator", k)
     if np.any(force):

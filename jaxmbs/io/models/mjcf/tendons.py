@@ -123,7 +123,7 @@ def add_tendons(source: Source, elements: Elements, guess: dict, velocities: dic
     driven |= {int(m.eq_obj2id[e]) for e in np.flatnonzero(equal) if np.any(m.eq_data[e, 2:5])}
     for field in ("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_springyield"):
         for k in nonzero_rows(getattr(m, field, ())):
-            source.pass_over("tendon", "tendon", k, "nonlinear springs and dampers are linear here")
+            source.pass_over("tendon", "tendon", k, "only the linear coefficient is read")
     for k in range(m.ntendon):
         law = _law(source, k)
         drag = float(m.tendon_frictionloss[k]), float(getattr(m, "tendon_armature", np.zeros(m.ntendon))[k])
@@ -222,7 +222,7 @@ def _add_site_tendon(source: Source, elements: Elements, k: int, law: TendonLaw 
                 segments.append((last[0], here[0], last[1], here[1], divisor))
             last = here
         else:
-            source.pass_over("tendon", "tendon", k, "tendons that wrap around geoms have no forces")
+            source.pass_over("tendon", "tendon", k, "tendons that wrap around geoms are not represented")
             return
     if law is not None and segments:
         name = elements.unused_name(source.name("tendon", k))

@@ -164,11 +164,13 @@ def _add_equality(document: Document, name: str) -> None:
     """Add a cut joint as equalities between sites."""
     constraint, primitives = _primitives(document, name, reverse=False)
     kinds = [primitive.kind for primitive in primitives]
-    if name in document.model.limits or kinds not in ([], [BALL], [HINGE]):
-        why = "; it has limits" if name in document.model.limits else ""
+    owner = f"constraint {name!r} ({type(constraint).__name__})"
+    if kinds not in ([], [BALL], [HINGE]):
         raise ModelError(
-            f"constraint {name!r} ({type(constraint).__name__}): closes a loop, and MJCF has no such equality{why}"
+            f"{owner}: closes a loop; only balls, hinges, planar pins and rigid joints that close loops can be written"
         )
+    if name in document.model.limits:
+        raise ModelError(f"{owner}: closes a loop, so its limits cannot be written")
     place_i, place_j = (document.places[body] for body in (constraint.i, constraint.j))
     ends = in_space(constraint.point_i), in_space(constraint.point_j)
     if not kinds:

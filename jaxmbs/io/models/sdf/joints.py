@@ -116,7 +116,7 @@ def _primitive(
     for tag in ("damping", "friction"):
         values[tag] *= tag not in ignore
     if joint not in ("revolute", "continuous", "prismatic") and any(values.values()):
-        notes.pass_over("dynamics", where, dynamics, f"{joint} joints have none")
+        notes.pass_over("dynamics", where, dynamics, f"it is not read for {joint} joints")
         values = {}
     limits = None
     if limit is not None and joint in ("revolute", "prismatic") and "limit" not in ignore:

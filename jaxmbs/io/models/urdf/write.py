@@ -107,7 +107,10 @@ class Document(NamedTuple):
         """Return the only hinge or slide of a joint; raise `ModelError`, which names the owner, if there is none."""
         written = self.joints.get(joint, [])
         if len(written) != 1:
-            raise ModelError(f"{owner}: URDF has it in single hinges and slides of the tree only")
+            raise ModelError(
+                f"{owner}: URDF can describe this only for a joint of the tree that is a single hinge or slide; "
+                f"{joint!r} is not one"
+            )
         return written[0]
 
 
@@ -246,7 +249,10 @@ def _add_loop(document: Document, name: str) -> None:
     constraint, primitives = _primitives(document, name, reverse=False)
     kinds = [primitive.kind for primitive in primitives]
     if kinds not in ([], [BALL], [HINGE]):
-        raise ModelError(f"constraint {name!r} ({type(constraint).__name__}): closes a loop, and URDF has no such pair")
+        raise ModelError(
+            f"constraint {name!r} ({type(constraint).__name__}): closes a loop; only balls, hinges, planar pins and rigid "
+            "joints that close loops can be written"
+        )
     points: dict[str, Any] = {"": np.zeros(3)}
     if kinds == [HINGE] and constraint.dimension == 3:
         points["_axis"] = primitives[0].axis
