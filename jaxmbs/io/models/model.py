@@ -29,7 +29,8 @@ class ModelError(ValueError):
     Examples:
         >>> mbs.load("arm.step")
         Traceback (most recent call last):
-        jaxmbs.io.models.model.ModelError: arm.step: the name of a model must end in .json, .xml, .mjcf, .urdf, .sdf, .asmt or .FCStd
+        jaxmbs.io.models.model.ModelError: arm.step: the name of a model must end in .json, .xml, .mjcf,
+        .urdf, .sdf, .asmt or .FCStd
     """
 
 

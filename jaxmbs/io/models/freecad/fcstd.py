@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, Part, joined, pass_over
+from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, Part, compose, pass_over
 from jaxmbs.io.models.freecad.build import model_of_assembly
 from jaxmbs.io.models.freecad.components import Components
 from jaxmbs.io.models.freecad.document import Archives, Item
@@ -116,10 +116,10 @@ def _joint(components: Components, item: Item, name: str, sliders: list[Item]) -
         size = abs(np.deg2rad(item.number("Angle") if "Angle" in item.properties else size))
         return Joint(name, "ParallelAxes" if abs(np.sin(size)) < MIN_SINE else "Angle", i, j, size)
     if kind in ("RackPinion", "Screw"):
-        sliding = components.sliding(item, sliders)
-        if sliding is None:
+        end = components.end_on_slider(item, sliders)
+        if end is None:
             return "neither of its parts has a Slider joint"
-        i, j = (j, i) if sliding == 2 else (i, j)
+        i, j = (j, i) if end == 2 else (i, j)
         i = _rack(components, i, j) if kind == "RackPinion" else i
     keep = kind in ("RackPinion", "Screw", "Gears", "Belt")
     return Joint(name, KINDS[kind], i, j, size if keep else 0.0, -other if kind == "Belt" else other)
@@ -128,7 +128,7 @@ def _joint(components: Components, item: Item, name: str, sliders: list[Item]) -
 def _rack(components: Components, rack: LinkFrame, pinion: LinkFrame) -> LinkFrame:
     """Return the marker of a rack: z along the axis of the pinion, x along the z axis of the given marker."""
     place = components.places[rack.body]
-    given, axis = joined(place, rack).a[:, 2], joined(components.places[pinion.body], pinion).a[:, 2]
+    given, axis = compose(place, rack).a[:, 2], compose(components.places[pinion.body], pinion).a[:, 2]
     along = given - axis * (axis @ given)
     if np.linalg.norm(along) < MIN_SINE:
         raise ModelError(

@@ -23,9 +23,11 @@ SLIDE = "slide"
 BALL = "ball"
 # Kind of a primitive joint that leaves all six motions free.
 FREE = "free"
-# Unit vectors count as parallel or perpendicular if their product misses its value by less than this, and axes as
-# meeting if their distance in units of length is less.
-EXACT = 1e-9
+# Unit vectors count as parallel or perpendicular if their scalar product differs from ±1 or 0 by less than this.
+MAX_AXIS_ERROR = 1e-9
+# Axes count as meeting if no coordinate of their gap is larger, for a point at a distance of less than 1, in units of
+# length.
+MAX_AXIS_GAP = 1e-9
 
 # Array of shape (3,); typed as `Any` because fields of elements turn it into an array of JAX.
 Vector = Any
@@ -182,7 +184,7 @@ def merge_massless(
     """
     links = _swap_massless(links)
     if not keep_moving:
-        links = _held_at_zero(links, passed_over)
+        links = _fix_idle(links, passed_over)
     children: dict[str, list[Link]] = {}
     for link in links:
         children.setdefault(link.parent, []).append(link)
@@ -215,7 +217,7 @@ def merge_massless(
     return kept, places
 
 
-def _held_at_zero(links: Sequence[Link], passed_over: PassedOver) -> list[Link]:
+def _fix_idle(links: Sequence[Link], passed_over: PassedOver) -> list[Link]:
     """Return the links without the joints of those that move although they and all that they carry have no mass."""
     heavy: set[str] = set()
     for link in reversed(links):

@@ -19,7 +19,7 @@ NO_INERTIA: tuple[float, Any, Any] = 0.0, np.zeros(3), np.zeros((3, 3))
 # Bullet.
 KINDS = {"revolute": HINGE, "continuous": HINGE, "prismatic": SLIDE, "spherical": BALL}
 # Reason that is given for inertias that are changed.
-REPAIRED = "no body has these moments, so the nearest possible ones are taken"
+INERTIA_REASON = "no body has these moments, so the nearest possible ones are taken"
 
 
 def numbers(element: Element | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
@@ -57,7 +57,7 @@ def inertial_of(name: str, link: Element, notes: Notes, ignore) -> tuple[float, 
     inertia = a @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ a.T
     possible = possible_inertia((inertia + inertia.T) / 2, mass, where, at_any_cost="inertia" in ignore)
     if possible.change:
-        notes.pass_over("inertia", where, found.find("inertia"), REPAIRED)
+        notes.pass_over("inertia", where, found.find("inertia"), INERTIA_REASON)
     return mass, r, possible.inertia
 
 

@@ -249,7 +249,11 @@ def _on_base(links: list[Link], base: str | None) -> list[Link]:
         root = PrimitiveJoint(FREE, f"{links[0].name} free", np.zeros(3), np.eye(3)[0])
         return [dataclasses.replace(link, primitives=(root,)) if link is links[0] else link for link in links]
     at_root = {GROUND, links[0].name}
-    floats = lambda link: link.parent in at_root and any(joint.kind == FREE for joint in link.primitives)
+
+    def floats(link: Link) -> bool:
+        """Return True for a link with a free joint to the ground or to the root."""
+        return link.parent in at_root and any(joint.kind == FREE for joint in link.primitives)
+
     return [dataclasses.replace(link, primitives=()) if floats(link) else link for link in links]
 
 

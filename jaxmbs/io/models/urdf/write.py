@@ -32,7 +32,7 @@ WORLD = "world"
 # Written where URDF wants a limit and the mechanism has none, in the unit of the limit.
 NO_LIMIT = 1e6
 # An axis counts as parallel to another if the absolute cosine of their angle differs from 1 by less than this.
-ALIGNED = 1e-9
+MAX_AXIS_ERROR = 1e-9
 # Tags of URDF for primitive joints.
 TYPES = {HINGE: "continuous", SLIDE: "prismatic"}
 
@@ -344,7 +344,7 @@ def _add_damper(document: Document, force, kind: str, axis, owner: str) -> None:
         joint: Any = document.model.constraints[name]
         if {joint.i, joint.j} == {force.i, force.j} and len(written) == 1 and written[0].primitive.kind == kind:
             own = written[0].primitive.axis
-            if own is not None and abs(abs(float(own @ axis)) - 1) < ALIGNED:
+            if own is not None and abs(abs(float(own @ axis)) - 1) < MAX_AXIS_ERROR:
                 _add_dynamics(written[0], "damping", float(force.damping))
                 return
     raise ModelError(f"{owner}: URDF has dampers only in single hinges and slides of the tree, along their axis")
