@@ -45,7 +45,7 @@ def possible_inertia(inertia: np.ndarray, mass: float, where: str, *, at_any_cos
     size = np.abs(moments).max()
     if mass and size <= MAX_ZERO_INERTIA_PER_MASS * mass:
         return PossibleInertia(np.zeros((3, 3)), 0.0)
-    if values[0] >= -ROUNDING * size:
+    if values[0] >= -MAX_ROUNDING_CHANGE * size:
         return PossibleInertia(inertia, 0.0)
     second = axes @ np.diag(np.maximum(values, 0)) @ axes.T
     nearest = np.trace(second) * np.eye(3) - second

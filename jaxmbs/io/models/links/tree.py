@@ -25,8 +25,8 @@ BALL = "ball"
 FREE = "free"
 # Unit vectors count as parallel or perpendicular if their scalar product differs from ±1 or 0 by less than this.
 MAX_AXIS_ERROR = 1e-9
-# Axes count as meeting if no coordinate of their gap is larger, for a point at a distance of less than 1, in units of
-# length.
+# Axes count as meeting if no coordinate of their gap is larger than this times 1 + the largest coordinate of their common
+# point, in units of length.
 MAX_AXIS_GAP = 1e-9
 
 # Array of shape (3,); typed as `Any` because fields of elements turn it into an array of JAX.
