@@ -410,3 +410,12 @@ def test_a_joint_on_one_part_is_passed_over(tmp_path):
     model = loaded(tmp_path, text)
     assert model.passed_over == ("joint 'self': connects 'Rod' with itself",)
     assert isinstance(model.constraints["O"], spatial.Revolute)
+
+
+@pytest.mark.parametrize("options", [{"loops": {"a": spatial.Spherical("x", "ground")}}, {"base": "free"}])
+@pytest.mark.parametrize("suffix", ["asmt", "FCStd"])
+def test_options_of_robots_are_refused(tmp_path, suffix, options):
+    path = tmp_path / f"machine.{suffix}"
+    path.write_text("")
+    with pytest.raises(mbs.ModelError, match=f"{next(iter(options))}: only for URDF and SDF; in FreeCAD add a joint"):
+        mbs.load(path, **options)

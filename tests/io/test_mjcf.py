@@ -202,7 +202,7 @@ PASSED_OVER = {
             "</tendon></mujoco>",
         )
         .replace("</body>", '<site name="t" pos="1 0 .1"/><geom name="ball" size=".01" pos="1 0 0"/></body>'),
-        "tendon 'rope' (line 5): tendons that wrap around geoms have no forces",
+        "tendon 'rope' (line 5): tendons that wrap around geoms are not represented",
     ),
 }
 
@@ -278,7 +278,7 @@ def test_what_may_be_left_out(tmp_path):
         mbs.ModelError, match="'contacts' cannot be ignored; must be one of actuator, armature, contact"
     ):
         loaded(tmp_path, ARM, ignore=("contacts",))
-    with pytest.raises(mbs.ModelError, match="loops: only for URDF"):
+    with pytest.raises(mbs.ModelError, match="loops: only for URDF and SDF; in MJCF write an equality"):
         loaded(tmp_path, ARM, loops={"a": spatial.Spherical("arm", "ground")})
 
 

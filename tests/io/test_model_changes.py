@@ -78,7 +78,7 @@ def test_frames_and_points_have_names(arm):
         arm.bodies, {"ball": spatial.Spherical("ground", *arm.points["tip"][:1], (0, 0, 0), arm.points["tip"][1])}
     )
     np.testing.assert_allclose(mbs.constraints(pinned, {}), (0, 0, 1))
-    with pytest.raises(ValueError, match="frames: 'x' is on 'y', and no body is called so"):
+    with pytest.raises(ValueError, match="frames: 'x' is on 'y', but no body has this name"):
         mbs.Model(arm.bodies, frames={"x": ("y", (0, 0, 0), np.eye(3))})
     with pytest.raises(ValueError, match="frames: origins have shape"):
         mbs.Model(arm.bodies, frames={"x": ("ground", (0, 0), np.eye(3))})
@@ -95,7 +95,7 @@ def test_wrong_names_are_named(arm):
         with pytest.raises(ValueError, match=message):
             change()
     ball = mbs.Model(arm.bodies, {"ball": spatial.Spherical("ground", "upper")})
-    with pytest.raises(ValueError, match=r"joint 'ball' \(Spherical\) is not a hinge or slide"):
+    with pytest.raises(ValueError, match=r"joint 'ball' \(Spherical\) is not a hinge, slide or screw"):
         ball.drive("ball", 0)
 
 

@@ -131,7 +131,7 @@ def test_what_is_passed_over_is_said_once(tmp_path):
     [warning] = caught
     assert str(warning.message) == f"robot.urdf: passed over: {'; '.join(model.passed_over)}"
     assert len(model.passed_over) == 6
-    assert model.passed_over[-1].startswith("friction: joint 'base_joint' (line 2): fixed joints")
+    assert model.passed_over[-1].startswith("friction: joint 'base_joint' (line 2): it is not read for fixed joints")
     collisions = next(sentence for sentence in model.passed_over if sentence.startswith("collision"))
     first = "collision: link 'base_link' (line 2), link 'shoulder' (line 3), link 'upper_arm' (line 4) and 5 more: "
     assert collisions == f"{first}contacts are not simulated"

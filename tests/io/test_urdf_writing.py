@@ -238,7 +238,7 @@ WRITTEN = {
     ),
     "slide in a loop": (
         {"more": {"way": planar.RevoluteTranslational("crank", "rocker", (0, 0), (0, 0))}},
-        "constraint 'way' (RevoluteTranslational): closes a loop, and URDF has no such pair",
+        "constraint 'way' (RevoluteTranslational): closes a loop; only balls, hinges",
     ),
 }
 

@@ -25,7 +25,7 @@ def drive(model: Model, name: str, motion) -> Model:
 
 
 def release(model: Model, name: str) -> Model:
-    """Return a model without a driver, or without all drivers of a joint; see `Model.release`."""
+    """Return a model without a driver, or without all drivers between the bodies of a joint; see `Model.release`."""
     if name in model.drivers:
         return without(model, (name,))
     joint = _joint(model, name, also=model.drivers)
@@ -99,7 +99,7 @@ def _has_joints(force: forces.AbstractForce, elements: Mapping[str, AbstractCons
 
 
 def _driver_of(name: str, joint: AbstractConstraint, motion) -> AbstractConstraint:
-    """Return the driver of the only coordinate of a joint; raise `ValueError` for a joint with several or none."""
+    """Return the driver of a hinge, a slide or a screw; raise `ValueError` for other joints."""
     match joint:
         case planar.Revolute():
             return planar.RevoluteDriver(joint.i, joint.j, motion=motion)
@@ -113,7 +113,8 @@ def _driver_of(name: str, joint: AbstractConstraint, motion) -> AbstractConstrai
             points = {"point_i": joint.point_i, "point_j": joint.point_j}
             return spatial.TranslationalDriver(joint.i, joint.j, motion=motion, **points, **_axes(joint))
     raise ValueError(
-        f"joint {name!r} ({type(joint).__name__}) is not a hinge or slide; add a driver of your own with mbs.Model"
+        f"joint {name!r} ({type(joint).__name__}) is not a hinge, slide or screw; "
+        "build an `mbs.Model` with a driver of your own"
     )
 
 

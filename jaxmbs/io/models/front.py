@@ -26,16 +26,18 @@ def load(
     allow: Sequence[str] = (),
     base: str | None = None,
 ) -> Model:
-    """Read a mechanism from a file: `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`, `.sdf`.
+    """Read a mechanism from a file.
+
+    Formats are `.json` (format of jaxmbs), `.xml` or `.mjcf` (MJCF), `.urdf`, `.sdf`, `.asmt` or `.FCStd` (FreeCAD).
 
     Nothing in a file is executed. No file outside its folder is opened unless `allow` names its folder. MJCF needs the
     package `mujoco`. A warning says which elements of the file are passed over.
 
     Args:
         path: the file.
-        strict: for MJCF, URDF and SDF: if True, elements that cannot be represented are errors. Otherwise they are
+        strict: for all formats except JSON: if True, elements that cannot be represented are errors. Otherwise they are
             passed over, and `.passed_over` of the model lists them.
-        ignore: for MJCF, URDF and SDF: tags such as "actuator" or "range" of elements to leave out without mention.
+        ignore: for all formats except JSON: tags such as "actuator" or "range" of elements to leave out without mention.
         loops: for URDF, which describes trees only, and SDF: the joints that close loops by name, as a mapping or pairs:
             constraints, or the names of two frames and maybe "ball" (unless given), "hinge", "slide" or "rigid", such
             as ("closing_1", "closing_2", "hinge"). Links and joints of the file are frames.

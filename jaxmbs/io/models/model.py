@@ -29,7 +29,8 @@ class ModelError(ValueError):
     Examples:
         >>> mbs.load("arm.step")
         Traceback (most recent call last):
-        jaxmbs.io.models.model.ModelError: arm.step: the name of a model must end in .json, .xml, .mjcf, .urdf or .sdf
+        jaxmbs.io.models.model.ModelError: arm.step: the name of a model must end in .json, .xml, .mjcf,
+        .urdf, .sdf, .asmt or .FCStd
     """
 
 
@@ -113,7 +114,7 @@ class Model(Mechanism):
                 raise ValueError(f"limits: those of {joint!r} must be (lower, upper), got {low} and {high}")
         for frame, (body, _, _) in (frames or {}).items():
             if body != GROUND and body not in self.bodies:
-                raise ValueError(f"frames: {frame!r} is on {body!r}, and no body is called so")
+                raise ValueError(f"frames: {frame!r} is on {body!r}, but no body has this name")
         if unit not in LENGTH_UNITS:
             raise ValueError(f"unit must be one of {', '.join(LENGTH_UNITS)}, got {unit!r}")
         q = _concrete("guess", _as_given(self.layout, self.coordinates(guess), guess))
@@ -184,18 +185,19 @@ class Model(Mechanism):
     def drive(self, name: str, motion) -> Model:
         """Return the model with a joint that follows a motion.
 
-        The driver is called "hip drive" for a joint "hip". It replaces drivers, actuators and stops of this joint;
-        springs, dampers and friction stay, and the driver acts against them.
+        The driver is called "hip drive" for a joint "hip". It replaces all other drivers between the two bodies of
+        the joint, and actuators, motors, servos and stops of this joint; springs, dampers and friction stay, and the
+        driver acts against them.
 
         Args:
-            name: a hinge or slide, or a joint with a single angle or slide such as a screw.
+            name: a hinge, a slide or a screw.
             motion: its coordinate, in radians or units of length: a motion, a number or a function of time.
 
         Returns:
             a `Model` with the same data.
 
         Raises:
-            ValueError: no such joint, or one with several coordinates.
+            ValueError: no such joint, or one that is not a hinge, slide or screw.
 
         Examples:
             >>> model = mbs.Model(pendulum.bodies, pendulum.constraints, forces=pendulum.forces, guess=below)
@@ -208,7 +210,7 @@ class Model(Mechanism):
         return drive(self, name, motion)
 
     def release(self, name: str) -> Model:
-        """Return the model without a driver, or without all drivers of a joint.
+        """Return the model without a driver, or without all drivers between the two bodies of a joint.
 
         Args:
             name: a driver, or a joint that drivers move.
@@ -217,7 +219,7 @@ class Model(Mechanism):
             a `Model` with the same data.
 
         Raises:
-            ValueError: no such driver, and no driver at a joint of this name.
+            ValueError: no such driver, and no driver between the bodies of a joint of this name.
 
         Examples:
             >>> model = mbs.Model(mech.bodies, mech.constraints, mech.drivers, mech.forces, guess=guess)

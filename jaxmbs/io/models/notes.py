@@ -38,7 +38,7 @@ class Notes:
                 raise ModelError(f"{tag!r} cannot be ignored: the file has no such tag; known are {', '.join(known)}")
 
     def pass_over(self, tag: str, name: str, element: Element | None, reason: str) -> None:
-        """Take down that an element is passed over.
+        """Record that an element is passed over.
 
         Args:
             tag: the tag by which `ignore` knows it.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxmbs.io.models.model import ModelError
+
 
 class ReadOptions(NamedTuple):
     """Options of `load`.
@@ -22,3 +24,9 @@ class ReadOptions(NamedTuple):
     loops: Mapping[str, Any] | Sequence[tuple[str, Any]] = ()
     allow: tuple[str, ...] = ()
     base: str | None = None
+
+    def refuse_loops_and_base(self, instead: str) -> None:
+        """Raise `ModelError` if `loops` or `base` is given; the message ends with a clause that says what to do instead."""
+        for name, given in (("loops", self.loops), ("base", self.base)):
+            if given:
+                raise ModelError(f"{name}: only for URDF and SDF; {instead}")

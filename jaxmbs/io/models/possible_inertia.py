@@ -12,9 +12,9 @@ from jaxmbs.io.models.model import ModelError
 # moment is negative.
 MAX_REPAIR = 0.51
 # Changes that are smaller than this, relative to the largest moment, are rounding of the arithmetic.
-ROUNDING = 1e-9
+MAX_ROUNDING_CHANGE = 1e-9
 # An inertia counts as zero if its moments are smaller than this for a unit mass, in units of length squared.
-NEGLIGIBLE = 1e-18
+MAX_ZERO_INERTIA_PER_MASS = 1e-18
 
 
 class PossibleInertia(NamedTuple):
@@ -43,9 +43,9 @@ def possible_inertia(inertia: np.ndarray, mass: float, where: str, *, at_any_cos
     values, axes = np.linalg.eigh(second)
     moments = np.linalg.eigvalsh(inertia)
     size = np.abs(moments).max()
-    if mass and size <= NEGLIGIBLE * mass:
+    if mass and size <= MAX_ZERO_INERTIA_PER_MASS * mass:
         return PossibleInertia(np.zeros((3, 3)), 0.0)
-    if values[0] >= -ROUNDING * size:
+    if values[0] >= -MAX_ROUNDING_CHANGE * size:
         return PossibleInertia(inertia, 0.0)
     second = axes @ np.diag(np.maximum(values, 0)) @ axes.T
     nearest = np.trace(second) * np.eye(3) - second

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, Part, joined, nearest_rotation, pass_over
+from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, Part, compose, nearest_rotation, pass_over
 from jaxmbs.io.models.freecad.build import model_of_assembly
 from jaxmbs.io.models.freecad.formula import number_of
 from jaxmbs.io.models.freecad.joints import JOINT_KINDS
@@ -52,6 +52,7 @@ def read_asmt(path: Path, options: ReadOptions) -> Model:
     Raises:
         ModelError: malformed input, a missing marker, or a formula that cannot be read, with the name of the element.
     """
+    options.refuse_loops_and_base("in FreeCAD add a joint to the assembly")
     tree = parse(Path(path).read_bytes())
     return model_of_assembly(_assembly(tree, options), options)
 
@@ -66,7 +67,7 @@ def _assembly(tree: Node, options: ReadOptions) -> Assembly:
     for node in tree.under("Parts"):
         part = _part(node)
         if part.name in parts:
-            raise node.fail("two parts have this name")
+            raise node.error("two parts have this name")
         parts[part.name] = part
         markers |= _markers(node, f"/{name}/{part.name}", LinkFrame(part.name, np.zeros(3), np.eye(3)))
     unit = "mm" if name == EXPORTED_NAME else "m"
@@ -115,8 +116,10 @@ def _part(node: Node) -> Part:
     """Return a part."""
     name = node.word("Name")
     node.owner = f"part {name!r}"
-    if node.text != "Part" or name in ("", GROUND):
-        raise node.fail(f"must be a Part with a name other than {GROUND!r}, got {node.text!r}")
+    if node.text != "Part":
+        raise node.error(f"must be a Part, got {node.text!r}")
+    if name in ("", GROUND):
+        raise node.error(f"must have a name, other than {GROUND!r}")
     place, mass = _frame(node, GROUND), node.get("PrincipalMassMarker")
     at_mass = _frame(mass, name)
     moments = mass.numbers("MomentOfInertias", 3)
@@ -131,17 +134,17 @@ def _markers(node: Node, path: str, place: LinkFrame) -> dict[str, LinkFrame]:
     found: dict[str, LinkFrame] = {}
     mass = node.find("PrincipalMassMarker")
     if mass is not None:
-        found[f"{path}/{mass.word('Name', 'MassMarker')}"] = joined(place, _frame(mass, place.body))
+        found[f"{path}/{mass.word('Name', 'MassMarker')}"] = compose(place, _frame(mass, place.body))
     for key in ("RefPoints", "RefCurves", "RefSurfaces"):
         for ref in node.under(key):
             ref.owner = node.owner
             if ref.find("Markers") is None:
                 continue
-            origin = joined(place, _frame(ref, place.body))
+            origin = compose(place, _frame(ref, place.body))
             for marker in ref.under("Markers"):
                 name = marker.word("Name")
                 marker.owner = f"marker {name!r} of {node.owner}"
-                found.setdefault(f"{path}/{name}", joined(origin, _frame(marker, place.body)))
+                found.setdefault(f"{path}/{name}", compose(origin, _frame(marker, place.body)))
     return found
 
 
@@ -151,7 +154,7 @@ def _ends(node: Node, markers: dict[str, LinkFrame]) -> tuple[LinkFrame, LinkFra
     for key in ("MarkerI", "MarkerJ"):
         path = node.word(key)
         if path not in markers:
-            raise node.fail(f"{key} {path!r} does not exist")
+            raise node.error(f"{key} {path!r} does not exist")
         found.append(markers[path])
     return found[0], found[1]
 
@@ -162,7 +165,7 @@ def _driven_ends(node: Node, ends, markers) -> tuple[LinkFrame, LinkFrame]:
     if not joint:
         return _ends(node, markers)
     if joint not in ends:
-        raise node.fail(f"MotionJoint {joint!r} does not exist, or is not represented")
+        raise node.error(f"MotionJoint {joint!r} does not exist, or is not represented")
     return ends[joint]
 
 
@@ -182,7 +185,7 @@ def _add_limit(assembly: Assembly, node: Node, kind: str, ends, markers, strict:
     """Add a limit of the joint between its markers."""
     sign = node.word("Type")
     if kind not in LIMIT_KINDS or sign not in ("=<", "=>"):
-        raise node.fail(f"must be a RotationLimit or TranslationLimit of the type =< or =>, got {sign!r}")
+        raise node.error(f"must be a RotationLimit or TranslationLimit of the type =< or =>, got {sign!r}")
     i, j = _driven_ends(node, ends, markers)
     value = number_of(node.word("Limit"), node.owner)
     of = next((joint.name for joint in assembly.joints if joint.i is i and joint.j is j), None)

@@ -122,7 +122,7 @@ def nearest_rotation(a: Matrix, owner: str) -> Matrix:
     return u @ v
 
 
-def joined(outer: LinkFrame, inner: LinkFrame) -> LinkFrame:
+def compose(outer: LinkFrame, inner: LinkFrame) -> LinkFrame:
     """Return a frame that is given in another frame, in the body of that."""
     return LinkFrame(outer.body, outer.point(inner.r), outer.a @ inner.a)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxmbs import forces, motion, spatial
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, joined, pass_over, sentences
+from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, compose, pass_over, sentences
 from jaxmbs.io.models.freecad.formula import motion_of
 from jaxmbs.io.models.freecad.joints import DrawnJoint, constraints_of, gear_angles
 from jaxmbs.io.models.links.tree import LinkFrame
@@ -18,7 +18,11 @@ from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.io.models.options import ReadOptions
 
 # Kinds of joints whose limits are kept, with the kinds of their limits.
-LIMITED = {"Revolute": ("Rotation",), "Translational": ("Translation",), "Cylindrical": ("Translation", "Rotation")}
+LIMIT_KINDS_OF_JOINT = {
+    "Revolute": ("Rotation",),
+    "Translational": ("Translation",),
+    "Cylindrical": ("Translation", "Rotation"),
+}
 
 
 @dataclasses.dataclass
@@ -50,7 +54,7 @@ def model_of_assembly(assembly: Assembly, options: ReadOptions) -> Model:
     for joint in assembly.joints:
         if _is_on_one_body(assembly, joint, "joint", options.strict):
             continue
-        drawn = DrawnJoint(joint, *(joined(places[end.body], end) for end in (joint.i, joint.j)))
+        drawn = DrawnJoint(joint, *(compose(places[end.body], end) for end in (joint.i, joint.j)))
         for suffix, element in constraints_of(drawn).items():
             name = names.unused(joint.name + suffix)
             constraints[name] = element
@@ -60,7 +64,7 @@ def model_of_assembly(assembly: Assembly, options: ReadOptions) -> Model:
     for given in assembly.motions:
         if _is_on_one_body(assembly, given, "motion", options.strict):
             continue
-        drawn = DrawnJoint(given, *(joined(places[end.body], end) for end in (given.i, given.j)))
+        drawn = DrawnJoint(given, *(compose(places[end.body], end) for end in (given.i, given.j)))
         drivers[names.unused(given.name)] = _driver(given, drawn)
     limits = _limits(assembly, constraint_of, options.strict)
     weight = {names.unused("gravity"): forces.Gravity(assembly.gravity)} if np.any(assembly.gravity) else {}
@@ -151,7 +155,7 @@ def _is_zero(given: motion.AbstractMotion) -> bool:
 def _limits(assembly: Assembly, constraint_of: dict[str, str], strict: bool) -> dict[str, tuple[float, float]]:
     """Return ranges by name of the constraint; those of one kind if a joint has limits of both kinds."""
     found: dict[str, tuple[float, float]] = {}
-    kinds = {joint.name: LIMITED.get(joint.kind, ()) for joint in assembly.joints}
+    kinds = {joint.name: LIMIT_KINDS_OF_JOINT.get(joint.kind, ()) for joint in assembly.joints}
     given: dict[tuple[str, str], list[Limit]] = {}
     for limit in assembly.limits:
         given.setdefault((limit.joint, limit.kind), []).append(limit)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.freecad.assembly import joined
+from jaxmbs.io.models.freecad.assembly import compose
 from jaxmbs.io.models.freecad.document import Document, Item
 from jaxmbs.io.models.links.tree import LinkFrame
 from jaxmbs.io.models.model import ModelError
@@ -31,6 +31,8 @@ CONTAINERS = ("App::Part", ASSEMBLY, ASSEMBLY_LINK, *GROUPS)
 AT_ORIGIN = LinkFrame(GROUND, np.zeros(3), np.eye(3))
 # An assembly with more objects in it is refused.
 MAX_OBJECTS = 100_000
+# The axis of a joint counts as parallel to that of a slider if the absolute cosine of their angle differs from 1 by less.
+MAX_AXIS_ERROR = 1e-6
 
 
 class Components:
@@ -83,9 +85,9 @@ class Components:
             elif child.type in GROUPS:
                 yield from self._parts_in(child, place, above)
             elif _is_flexible(child):
-                yield from self._parts_in(child, joined(place, child.placement()), above)
+                yield from self._parts_in(child, compose(place, child.placement()), above)
             elif child.type not in DATUMS and "Placement" in child.properties:
-                yield child, joined(place, child.placement())
+                yield child, compose(place, child.placement())
 
     def name_of(self, part: Item) -> str:
         """Return the name of the body of a part; raise `ModelError` if it is not in the assembly."""
@@ -136,12 +138,12 @@ class Components:
         if part.type in DATUMS:
             frame = AT_ORIGIN
             for item in items:
-                frame = joined(frame, item.placement())
-            return joined(frame, joint.placement(f"Placement{k}"))
+                frame = compose(frame, item.placement())
+            return compose(frame, joint.placement(f"Placement{k}"))
         frame = LinkFrame(self.name_of(part), np.zeros(3), np.eye(3))
         for item in _objects_to(part, below):
-            frame = joined(frame, item.placement())
-        return joined(frame, joint.placement(f"Placement{k}"))
+            frame = compose(frame, item.placement())
+        return compose(frame, joint.placement(f"Placement{k}"))
 
     def element(self, joint: Item, k: int) -> tuple[Item, str] | None:
         """Return the object with the shape that a joint's reference k names, and the element; None without an element."""
@@ -152,7 +154,7 @@ class Components:
         below = _objects_to(items[0], items[1:])
         return (below[-1] if below else items[0]), name
 
-    def sliding(self, joint: Item, sliders: list[Item]) -> int | None:
+    def end_on_slider(self, joint: Item, sliders: list[Item]) -> int | None:
         """Return 1 or 2 for the reference of a joint whose part is on one of the sliders, None if neither is."""
         ends = [self.marker(joint, k) for k in (1, 2)]
         for slider in sliders:
@@ -161,7 +163,7 @@ class Components:
                 for other in on:
                     if end is None or other is None or end.body != other.body:
                         continue
-                    if abs(end.a[:, 2] @ other.a[:, 2]) > 1 - 1e-6:
+                    if abs(end.a[:, 2] @ other.a[:, 2]) > 1 - MAX_AXIS_ERROR:
                         return k
         return None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, Part, joined, pass_over
+from jaxmbs.io.models.freecad.assembly import Assembly, Joint, Limit, Motion, Part, compose, pass_over
 from jaxmbs.io.models.freecad.build import model_of_assembly
 from jaxmbs.io.models.freecad.components import Components
 from jaxmbs.io.models.freecad.document import Archives, Item
@@ -51,6 +51,7 @@ def read_fcstd(path: Path, options: ReadOptions) -> Model:
     Raises:
         ModelError: a damaged archive, no assembly, or a joint or formula that cannot be read, by name.
     """
+    options.refuse_loops_and_base("in FreeCAD add a joint to the assembly")
     components = Components(Archives(Path(path), options.allow).first)
     return model_of_assembly(_assembly(components, options), options)
 
@@ -115,10 +116,10 @@ def _joint(components: Components, item: Item, name: str, sliders: list[Item]) -
         size = abs(np.deg2rad(item.number("Angle") if "Angle" in item.properties else size))
         return Joint(name, "ParallelAxes" if abs(np.sin(size)) < MIN_SINE else "Angle", i, j, size)
     if kind in ("RackPinion", "Screw"):
-        sliding = components.sliding(item, sliders)
-        if sliding is None:
+        end = components.end_on_slider(item, sliders)
+        if end is None:
             return "neither of its parts has a Slider joint"
-        i, j = (j, i) if sliding == 2 else (i, j)
+        i, j = (j, i) if end == 2 else (i, j)
         i = _rack(components, i, j) if kind == "RackPinion" else i
     keep = kind in ("RackPinion", "Screw", "Gears", "Belt")
     return Joint(name, KINDS[kind], i, j, size if keep else 0.0, -other if kind == "Belt" else other)
@@ -127,10 +128,12 @@ def _joint(components: Components, item: Item, name: str, sliders: list[Item]) -
 def _rack(components: Components, rack: LinkFrame, pinion: LinkFrame) -> LinkFrame:
     """Return the marker of a rack: z along the axis of the pinion, x along the z axis of the given marker."""
     place = components.places[rack.body]
-    given, axis = joined(place, rack).a[:, 2], joined(components.places[pinion.body], pinion).a[:, 2]
+    given, axis = compose(place, rack).a[:, 2], compose(components.places[pinion.body], pinion).a[:, 2]
     along = given - axis * (axis @ given)
     if np.linalg.norm(along) < MIN_SINE:
-        raise ModelError(f"rack {rack.body!r}: its direction must be across the axis of the pinion {pinion.body!r}")
+        raise ModelError(
+            f"rack {rack.body!r}: its direction must not be parallel to the axis of the pinion {pinion.body!r}"
+        )
     x = unit(along)
     return LinkFrame(rack.body, rack.r, place.a.T @ np.stack([x, np.cross(axis, x), axis], axis=1))
 

@@ -166,7 +166,10 @@ class _Writer:
                 return self.add(op_name, self.index(value))
             case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)):
                 raise ModelError(f"{name!r} is not known, or has a wrong number of arguments")
-        raise ModelError("has something else than numbers, time, pi, operators and functions")
+        raise ModelError(
+            "may contain only numbers, time, pi, + - * / ^, parentheses and the functions "
+            + ", ".join(sorted(FUNCTIONS))
+        )
 
     def _binary(self, op: type[ast.operator], a: Value, b: Value) -> Value:
         """Return the value of an operator: a polynomial of polynomials if possible."""

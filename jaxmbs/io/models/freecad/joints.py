@@ -26,8 +26,8 @@ class DrawnJoint:
     """A joint with its markers as they are drawn.
 
     The solver's equations are zero for several senses of the axes: those of a hinge if the z axes of its markers are
-    parallel or opposite. `turned_to` chooses the marker on j that makes a constraint with one sense equal to the drawn
-    one.
+    parallel or opposite. Constraints of jaxmbs have one sense only. `aligned` therefore turns the marker on j by the half
+    turn with which the constraint is satisfied as drawn.
 
     Attributes:
         joint: the joint or motion.
@@ -54,7 +54,12 @@ class DrawnJoint:
         With `orientation` 1 only their z axes shall be parallel, and the half turn is about x or none; with 3 all axes.
         """
         choices = HALF_TURNS[:2] if orientation == 1 else HALF_TURNS
-        gain = lambda turn: (self.relative @ turn)[2, 2] if orientation == 1 else np.trace(self.relative @ turn)
+
+        def gain(turn: Matrix) -> float:
+            """Return the cosine of the angle between the z axes after a half turn, or the sum of those of all axes."""
+            turned = self.relative @ turn
+            return float(turned[2, 2] if orientation == 1 else np.trace(turned))
+
         return self.joint.j.a @ max(choices, key=gain)
 
     def frames(self, orientation: int = 1, offset: float = 0.0) -> dict[str, Any]:
@@ -92,9 +97,9 @@ def _components(position: tuple[str, ...], orientation: tuple[str, ...], axes: i
     return make
 
 
-PARALLEL_AXES = _components((FREE,) * 3, (FIXED, FIXED, FREE), 1)
-POINT_IN_LINE = _components((FIXED, FIXED, FREE), (FREE,) * 3, 0)
-POINT_IN_PLANE = _components((FREE, FREE, FIXED), (FREE,) * 3, 0)
+_parallel_axes = _components((FREE,) * 3, (FIXED, FIXED, FREE), 1)
+_point_in_line = _components((FIXED, FIXED, FREE), (FREE,) * 3, 0)
+_point_in_plane = _components((FREE, FREE, FIXED), (FREE,) * 3, 0)
 
 
 def _universal(drawn: DrawnJoint) -> dict[str, Any]:
@@ -115,9 +120,12 @@ def _constant_velocity(drawn: DrawnJoint) -> dict[str, Any]:
 
 
 def _angle(drawn: DrawnJoint, angle: float, in_plane: bool = False) -> dict[str, Any]:
-    """Return the constraint that the z axes keep an angle in radians, and that the point of j stays in the plane of i."""
+    """Return the constraint that the z axes keep an angle in radians.
+
+    With `in_plane`, the point of j also stays in the plane of i.
+    """
     if abs(np.sin(angle)) < MIN_SINE and not in_plane:
-        return PARALLEL_AXES(drawn)
+        return _parallel_axes(drawn)
     # With x along the z axis of the marker on i, x_iᵀz_j is the sine of the second orientation angle.
     frames = drawn.frames(0, drawn.joint.size if in_plane else 0.0)
     frames["frame_i"] = frames["frame_i"][:, [2, 0, 1]]
@@ -196,15 +204,15 @@ JOINT_KINDS: dict[str, Callable[[DrawnJoint], dict[str, Any]]] = {
     "Universal": _universal,
     "ConstantVelocity": _constant_velocity,
     "NoRotation": _components((FREE,) * 3, (FIXED,) * 3, 3),
-    "ParallelAxes": PARALLEL_AXES,
-    "PointInLine": POINT_IN_LINE,
-    "PointInPlane": POINT_IN_PLANE,
+    "ParallelAxes": _parallel_axes,
+    "PointInLine": _point_in_line,
+    "PointInPlane": _point_in_plane,
     "Angle": lambda drawn: _angle(drawn, drawn.joint.size),
     "Perpendicular": lambda drawn: _angle(drawn, np.pi / 2),
     "LineInPlane": lambda drawn: _angle(drawn, np.pi / 2, in_plane=True),
     "SphSph": _distance,
-    "CylSph": _axis_distance(POINT_IN_LINE, None),
-    "RevCyl": _axis_distance(_pair(spatial.Cylindrical, 1), PARALLEL_AXES),
+    "CylSph": _axis_distance(_point_in_line, None),
+    "RevCyl": _axis_distance(_pair(spatial.Cylindrical, 1), _parallel_axes),
     "RevRev": _axis_distance(_pair(spatial.Revolute, 1), _pair(spatial.Planar, 1)),
     "RackPinion": _rack_pinion,
     "Screw": _screw,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.io.models.freecad.assembly import joined
+from jaxmbs.io.models.freecad.assembly import compose
 from jaxmbs.io.models.freecad.components import CONTAINERS, GROUPS, Components
 from jaxmbs.io.models.freecad.document import Item
 from jaxmbs.io.models.links.tree import LinkFrame, Matrix, Vector
@@ -102,7 +102,7 @@ def _solids(item: Item, place: LinkFrame, above: tuple[Item, ...]) -> list[tuple
     found = []
     for child in children:
         if child not in used and not child.type.startswith(("Sketcher::", "PartDesign::Plane", "Part::Datum")):
-            frame = place if child.type in GROUPS else joined(place, child.placement())
+            frame = place if child.type in GROUPS else compose(place, child.placement())
             found += _solids(child, frame, (*above, target))
     return found
 

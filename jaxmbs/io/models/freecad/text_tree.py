@@ -31,7 +31,7 @@ class Node:
     owner: str = ""
     children: list[Node] = dataclasses.field(default_factory=list)
 
-    def fail(self, why: str) -> ModelError:
+    def error(self, why: str) -> ModelError:
         """Return an error at this line."""
         return ModelError(f"{self.owner + ', ' if self.owner else ''}line {self.line}: {why}")
 
@@ -46,7 +46,7 @@ class Node:
         """Return the first child with this text; raise `ModelError` if there is none."""
         found = self.find(key)
         if found is None:
-            raise self.fail(f"{key} is missing")
+            raise self.error(f"{key} is missing")
         return found
 
     def under(self, *keys: str) -> Iterator[Node]:
@@ -62,7 +62,7 @@ class Node:
         if node is None:
             return default or ""
         if len(node.children) > 1:
-            raise node.fail(f"{key} must have one line")
+            raise node.error(f"{key} must have one line")
         return node.children[0].text if node.children else ""
 
     def numbers(self, key: str, count: int) -> np.ndarray:
@@ -74,7 +74,7 @@ class Node:
         except ValueError:
             values = np.zeros(0)
         if values.shape != (count,) or not np.isfinite(values).all():
-            raise node.fail(f"{key} must be {count} finite number{'s' * (count > 1)}, got {text[:60]!r}")
+            raise node.error(f"{key} must be {count} finite number{'s' * (count > 1)}, got {text[:60]!r}")
         return values
 
     def number(self, key: str, default: float) -> float:

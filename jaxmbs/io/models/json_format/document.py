@@ -105,7 +105,7 @@ def read_json(path: Path, options: ReadOptions) -> Model:
     """Read a model from a file; see `load`."""
     given = [name for name, value in options._asdict().items() if value]
     if given:
-        raise ModelError(f"{', '.join(given)}: only for MJCF and URDF; leave it out for .json")
+        raise ModelError(f"{', '.join(given)}: not for .json; leave it out")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

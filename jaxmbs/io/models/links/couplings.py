@@ -80,5 +80,5 @@ def joint_link(elements: Elements, name: str, joint: str) -> Link:
     """Return the link of a hinge or slide; raise `ModelError`, which names the owner, if it is none."""
     link = elements.joints.get(joint)
     if link is None or link.primitives[0].kind not in (HINGE, SLIDE):
-        raise ModelError(f"{name!r}: {joint!r} is not a hinge or slide of its own")
+        raise ModelError(f"{name!r}: joint {joint!r} is not a single hinge or slide, so it cannot be coupled")
     return link

@@ -11,13 +11,20 @@ import numpy as np
 from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.inertias import joint_inertias
-from jaxmbs.io.models.links.joints import BallTorque, drag_of, is_one_joint, joint_of, springs_of, stop_of
+from jaxmbs.io.models.links.joints import (
+    BallTorque,
+    inertia_and_friction_of,
+    is_one_joint,
+    joint_of,
+    springs_of,
+    stop_of,
+)
 from jaxmbs.io.models.links.passed_over import PassedOver
 from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, Link, LinkFrame, merge_massless
 from jaxmbs.io.models.model import ModelError
 
-# Hinges with a range of at least this many radians get no stops.
-FULL_TURN = 2 * np.pi - 1e-6
+# Hinges with a range of at least this many radians, a whole turn, get no stops.
+MIN_RANGE_WITHOUT_STOP = 2 * np.pi - 1e-6
 
 
 @dataclasses.dataclass
@@ -31,7 +38,7 @@ class Elements:
         forces: forces.
         limits: ranges of joints, by name of the constraint.
         places: the frame of each link on its body.
-        joints: the link of each joint that is a joint of its own, by name.
+        joints: by name of each hinge, slide, ball or free joint that was not merged with others: the link that it carries.
         constraint_of: name of the constraint of such a joint.
         guess: values of extra coordinates, by name of the constraint.
     """
@@ -140,7 +147,7 @@ def _add_joint(elements: Elements, link: Link, range_tag: str | None, passed_ove
     [primitive] = link.primitives
     elements.joints[primitive.name] = link
     elements.constraint_of[primitive.name] = name
-    for suffix, force in (springs_of(link, primitive) | drag_of(link, primitive, name)).items():
+    for suffix, force in (springs_of(link, primitive) | inertia_and_friction_of(link, primitive, name)).items():
         elements.forces[elements.unused_name(f"{primitive.name} {suffix}")] = force
     where = f"joint {primitive.name!r}"
     if primitive.kind in (BALL, FREE) and primitive.armature:
@@ -158,7 +165,7 @@ def _add_stops(elements: Elements, links: Sequence[Link], range_tag: str, passed
     for name, joint in limited.items():
         link, where = elements.joints[joint], f"joint {joint!r}"
         primitive, (lower, upper) = link.primitives[0], elements.limits[name]
-        if primitive.kind == HINGE and upper - lower >= FULL_TURN:
+        if primitive.kind == HINGE and upper - lower >= MIN_RANGE_WITHOUT_STOP:
             passed_over.add(range_tag, where, "a range of a turn and more is stored as a limit without a stop")
         elif primitive.kind == BALL:
             k, c = (inertias[joint] * x for x in primitive.softness)

@@ -72,7 +72,10 @@ def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]
 
 
 def joint_inertias(links: Sequence[Link]) -> dict[str, float]:
-    """Return the inertia, or mass, at each hinge and slide of a tree, all at zero; parents come before children."""
+    """Return the inertia, or mass, at each joint of a tree, all at zero; parents come before children.
+
+    That of a ball or a free joint is the one of its first unit motion.
+    """
     frames = frames_at_zero(links)
     path: dict[str, tuple[int, ...]] = {GROUND: ()}
     motions: list[UnitMotion] = []

@@ -13,9 +13,10 @@ from jaxmbs import forces, spatial
 from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.tree import (
     BALL,
-    EXACT,
     FREE,
     HINGE,
+    MAX_AXIS_ERROR,
+    MAX_AXIS_GAP,
     SLIDE,
     Link,
     Matrix,
@@ -57,7 +58,7 @@ def joint_of(link: Link):
             frames = {"frame_i": link.a @ axes, "frame_j": axes} if turned else {}
             return kind(*ends, **frames)
         return kind(*ends, axes[:, 2])
-    translations = ["free" if any(abs(s.axis @ axis) > EXACT for s in slides) else "fixed" for axis in axes.T]
+    translations = ["free" if any(abs(s.axis @ axis) > MAX_AXIS_ERROR for s in slides) else "fixed" for axis in axes.T]
     angles = ["free"] * n + ["fixed"] * (3 - n)
     return spatial.RelativeJoint(*ends, translations, angles, frame_i=link.a @ axes, frame_j=axes)
 
@@ -71,12 +72,12 @@ def _refuse(link: Link, motions: str) -> NoReturn:
 def _check_independent(link: Link) -> None:
     """Raise `ModelError` unless the axes of the slides are independent and each hinge perpendicular to the next."""
     slides, turns = link.slides, link.turns
-    if slides and np.linalg.matrix_rank(np.array([s.axis for s in slides]), EXACT) < len(slides):
+    if slides and np.linalg.matrix_rank(np.array([s.axis for s in slides]), MAX_AXIS_ERROR) < len(slides):
         _refuse(link, "slides that depend on each other")
     if len(turns) > 1:
         if any(primitive.kind == BALL for primitive in turns):
             _refuse(link, "a ball and other turns")
-        if len(turns) > 3 or any(abs(u.axis @ w.axis) > EXACT for u, w in pairwise(turns)):
+        if len(turns) > 3 or any(abs(u.axis @ w.axis) > MAX_AXIS_ERROR for u, w in pairwise(turns)):
             _refuse(link, "hinges that are not perpendicular to the next one")
 
 
@@ -88,9 +89,9 @@ def _check_order(link: Link) -> None:
         return
     if len(turns) == 1 and turns[0].kind == HINGE:
         along = [abs(s.axis @ turns[0].axis) for s in slides]
-        if (len(slides) == 1 and along[0] > 1 - EXACT) or (len(slides) == 2 and max(along) < EXACT):
+        if (len(slides) == 1 and along[0] > 1 - MAX_AXIS_ERROR) or (len(slides) == 2 and max(along) < MAX_AXIS_ERROR):
             return
-    _refuse(link, "slides beyond a turn")
+    _refuse(link, "slides that come after a hinge or a ball")
 
 
 def _anchor(link: Link) -> Vector:
@@ -104,7 +105,7 @@ def _anchor(link: Link) -> Vector:
     places = [p @ s.point for p, s in zip(across, turns, strict=True)]
     point = np.linalg.lstsq(np.concatenate(across), np.concatenate(places), rcond=None)[0]
     gaps = [np.abs(p @ (point - s.point)).max() for p, s in zip(across, turns, strict=True)]
-    if max(gaps) > EXACT * (1 + np.abs(point).max()):
+    if max(gaps) > MAX_AXIS_GAP * (1 + np.abs(point).max()):
         _refuse(link, "hinges whose axes do not meet")
     return point
 
@@ -128,16 +129,16 @@ def _kind_and_axes(link: Link, n: int) -> tuple[Any, Matrix]:
     first = turns[0].axis
     if n == 2:
         axes = np.stack([first, turns[1].axis, np.cross(first, turns[1].axis)], axis=1)
-        if k < 3 and np.abs(axes.T @ special).max() < 1 - EXACT:
+        if k < 3 and np.abs(axes.T @ special).max() < 1 - MAX_AXIS_ERROR:
             _refuse(link, "slides that are not along the axes of the turns")
         return None, axes
     if k == 0:
         return spatial.Revolute, along_z(first)
     if k == 3:
         return None, _along_x(first)
-    if abs(first @ special) > 1 - EXACT:
+    if abs(first @ special) > 1 - MAX_AXIS_ERROR:
         return (spatial.Cylindrical if k == 1 else spatial.Planar), along_z(first)
-    if abs(first @ special) > EXACT:
+    if abs(first @ special) > MAX_AXIS_ERROR:
         _refuse(link, "slides neither along the axis of the turn nor across it")
     return None, np.stack([first, np.cross(special, first), special], axis=1)
 
@@ -156,7 +157,7 @@ def is_one_joint(link: Link) -> bool:
     return True
 
 
-def drag_of(link: Link, primitive: PrimitiveJoint, joint: str) -> dict[str, forces.AbstractForce]:
+def inertia_and_friction_of(link: Link, primitive: PrimitiveJoint, joint: str) -> dict[str, forces.AbstractForce]:
     """Return the inertia and the dry friction of the only joint of a link, by suffix of their names."""
     found: dict[str, forces.AbstractForce] = {}
     inertia: Any = forces.JointInertia
@@ -248,7 +249,7 @@ def _torsion_spring(link: Link, primitive: PrimitiveJoint, axis_i: Vector) -> fo
     turned = np.abs(link.a - np.eye(3)).max() > 0
     zero = _angle_between(link.a, axis_i, primitive.axis) if turned else 0.0
     # Like that of the joint, the angle is within half a turn of its value at the pose of the link.
-    middle = {"middle": zero} if abs(zero) > EXACT else {}
+    middle = {"middle": zero} if abs(zero) > MAX_AXIS_ERROR else {}
     return forces.TorsionSpring(*ends, primitive.stiffness, zero + primitive.rest, damping, **axes, **middle)
 
 
@@ -263,7 +264,7 @@ def _angle_between(a: Matrix, axis_i: Vector, axis_j: Vector) -> float:
 def _shortest_turn(start: Vector, end: Vector) -> Matrix:
     """Return the shortest rotation that takes a unit vector to another, a half turn about some axis if it is opposite."""
     axis, cosine = np.cross(start, end), float(start @ end)
-    if cosine < EXACT - 1:
+    if cosine < MAX_AXIS_ERROR - 1:
         across = along_z(start)[:, 0]
         return 2 * np.outer(across, across) - np.eye(3)
     cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])

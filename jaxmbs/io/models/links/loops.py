@@ -11,7 +11,7 @@ import numpy as np
 from jaxmbs import spatial
 from jaxmbs.element import GROUND, AbstractConstraint
 from jaxmbs.io.models.links.elements import Elements
-from jaxmbs.io.models.links.joints import drag_of, joint_of, springs_of
+from jaxmbs.io.models.links.joints import inertia_and_friction_of, joint_of, springs_of
 from jaxmbs.io.models.links.tree import Link, LinkFrame
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.spatial.element import Frames
@@ -104,7 +104,7 @@ def add_loop_joint(elements: Elements, link: Link) -> str:
     if joint is not None:
         elements.constraints[name] = joint
     for primitive in moved.primitives:
-        for suffix, force in (springs_of(moved, primitive) | drag_of(moved, primitive, name)).items():
+        for suffix, force in (springs_of(moved, primitive) | inertia_and_friction_of(moved, primitive, name)).items():
             elements.forces[elements.unused_name(f"{primitive.name} {suffix}")] = force
     return name
 

@@ -1,7 +1,7 @@
 """Trees of links, as robot formats have them.
 
-A link is connected to its parent by a row of primitive joints, each a hinge, a slide or a ball, the first one next to the
-parent.
+A link is connected to its parent by a row of primitive joints, each a hinge, a slide, a ball or a free joint, the first
+one next to the parent.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ SLIDE = "slide"
 BALL = "ball"
 # Kind of a primitive joint that leaves all six motions free.
 FREE = "free"
-# Unit vectors count as parallel or perpendicular if their product misses its value by less than this, and axes as
-# meeting if their distance in units of length is less.
-EXACT = 1e-9
+# Unit vectors count as parallel or perpendicular if their scalar product differs from ±1 or 0 by less than this.
+MAX_AXIS_ERROR = 1e-9
+# Axes count as meeting if no coordinate of their gap is larger than this times 1 + the largest coordinate of their common
+# point, in units of length.
+MAX_AXIS_GAP = 1e-9
 
 # Array of shape (3,); typed as `Any` because fields of elements turn it into an array of JAX.
 Vector = Any
@@ -50,7 +52,7 @@ DEFAULT_SOFTNESS = Softness()
 
 @dataclasses.dataclass(frozen=True)
 class PrimitiveJoint:
-    """A hinge, slide or ball between a parent and a link.
+    """A hinge, slide, ball or free joint between a parent and a link.
 
     Attributes:
         kind: `HINGE`, `SLIDE`, `BALL` or `FREE`.
@@ -182,7 +184,7 @@ def merge_massless(
     """
     links = _swap_massless(links)
     if not keep_moving:
-        links = _held_at_zero(links, passed_over)
+        links = _fix_idle(links, passed_over)
     children: dict[str, list[Link]] = {}
     for link in links:
         children.setdefault(link.parent, []).append(link)
@@ -215,7 +217,7 @@ def merge_massless(
     return kept, places
 
 
-def _held_at_zero(links: Sequence[Link], passed_over: PassedOver) -> list[Link]:
+def _fix_idle(links: Sequence[Link], passed_over: PassedOver) -> list[Link]:
     """Return the links without the joints of those that move although they and all that they carry have no mass."""
     heavy: set[str] = set()
     for link in reversed(links):
@@ -228,7 +230,10 @@ def _held_at_zero(links: Sequence[Link], passed_over: PassedOver) -> list[Link]:
 
 
 def _swap_massless(links: Sequence[Link]) -> list[Link]:
-    """Return the tree with each moving link without mass behind a link with mass that is fixed to it."""
+    """Return the tree in which a moving link without mass changes places with the first link with mass fixed to it.
+
+    That link gets its joints, and the massless link is fixed to it.
+    """
     found = {link.name: link for link in links}
     order, swapped = [link.name for link in links], False
     for name in order:

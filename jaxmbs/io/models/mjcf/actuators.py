@@ -14,15 +14,15 @@ from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.tree import HINGE, SLIDE, from_quaternion
 from jaxmbs.io.models.mjcf.source import Source
 
-# Kinds of gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of `MjModel`. Each field
-# begins with the middle of the name of its enumeration: "gaintype" has values of `mjtGain`.
-KNOWN = {
+# Kinds of gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of `MjModel`. The field
+# "gaintype" has values of the enumeration `mjtGain`, and so on.
+REPRESENTED_KINDS = {
     "gaintype": ("FIXED", "AFFINE"),
     "biastype": ("NONE", "AFFINE"),
     "dyntype": ("NONE", "INTEGRATOR", "FILTER", "FILTEREXACT"),
 }
 # Fields of `MjModel` for properties of actuators that the force `Actuator` lacks.
-UNSUPPORTED = ("actuator_armature", "actuator_damping", "actuator_dampingpoly", "actuator_delay")
+UNREPRESENTED_FIELDS = ("actuator_armature", "actuator_damping", "actuator_dampingpoly", "actuator_delay")
 
 
 def add_actuators(source: Source, elements: Elements, tendons: dict[int, str]) -> None:
@@ -41,7 +41,7 @@ def add_actuators(source: Source, elements: Elements, tendons: dict[int, str]) -
     for k in range(len(m.actuator_trntype)):
         if m.opt.disableactuator & (1 << max(int(m.actuator_group[k]), 0)):
             continue
-        reasons = list(_unsupported_properties(source, k))
+        reasons = list(_unrepresented_properties(source, k))
         for reason in reasons:
             source.pass_over("actuator", "actuator", k, f"{reason} has no counterpart")
         if reasons:
@@ -55,6 +55,11 @@ def add_actuators(source: Source, elements: Elements, tendons: dict[int, str]) -
             _add_single(source, elements, k, tendons[target], control, None)
         elif _is_constant(source, k) and (on_joint or kind == int(transmissions.mjTRN_SITE)):
             _add_wrench(source, elements, k, control, on_joint=on_joint)
+        elif on_joint or kind == int(transmissions.mjTRN_SITE):
+            reason = "at a site, ball or free joint only a force in proportion to the control is represented"
+            source.pass_over("actuator", "actuator", k, reason)
+        elif kind == int(transmissions.mjTRN_TENDON) and "tendon" in source.ignore:
+            source.pass_over("actuator", "actuator", k, "tendons are ignored")
         else:
             source.pass_over("actuator", "actuator", k, "it acts on something else than a joint, fixed tendon or site")
 
@@ -71,17 +76,17 @@ def _is_constant(source: Source, k: int) -> bool:
     return (m.actuator_biastype[k], m.actuator_dyntype[k], m.actuator_gaintype[k]) == none
 
 
-def _unsupported_properties(source: Source, k: int) -> Iterator[str]:
+def _unrepresented_properties(source: Source, k: int) -> Iterator[str]:
     """Yield the properties of an actuator that a force does not have."""
     m = source.m
-    for field, known in KNOWN.items():
+    for field, known in REPRESENTED_KINDS.items():
         kind = field.removesuffix("type")
         values = getattr(source.mujoco, f"mjt{kind.title()}")
         number = int(getattr(m, f"actuator_{field}")[k])
         if number not in [int(getattr(values, f"mj{kind.upper()}_{x}")) for x in known]:
             yield f"the {kind} of type {values(number).name.rpartition('_')[2].lower()}"
             return
-    for name in UNSUPPORTED:
+    for name in UNREPRESENTED_FIELDS:
         if np.any(getattr(m, name, np.zeros(k + 1))[k]):
             yield f"its {name.removeprefix('actuator_')}"
 
@@ -172,7 +177,9 @@ def _add_wrench(source: Source, elements: Elements, k: int, control: float, *, o
         place = elements.place(source.bodies[m.site_bodyid[target]], f"actuator {source.name('actuator', k)!r}")
         body, point, axes = place.body, place.point(m.site_pos[target]), place.a @ from_quaternion(m.site_quat[target])
         force, torque = gear[:3], gear[3:]
-    if body == GROUND or (reference >= 0 and not on_joint):
+    if body == GROUND:
+        return source.pass_over("actuator", "actuator", k, "its site is part of the ground")
+    if reference >= 0 and not on_joint:
         return source.pass_over("actuator", "actuator", k, "a force relative to another site has no counterpart")
     name = source.name("actuator", k)
     if np.any(force):

@@ -91,10 +91,13 @@ def _polynomial(coefficients) -> list[float]:
 def _add_tendon_coupling(source: Source, elements: Elements, k: int, name: str, tendons: dict[int, str]) -> None:
     """Add an equality `tendon` of fixed tendons, as one of their joints: lengths count from those at qpos0."""
     m = source.m
+    if "tendon" in source.ignore:
+        source.pass_over("equality", "equality", k, "tendons are ignored")
+        return
     ids = [int(x) for x in (m.eq_obj1id[k], m.eq_obj2id[k]) if x >= 0]
     found = [tendon for x in ids if (tendon := linear_tendon(source, x)) is not None]
-    if len(found) < len(ids) or "tendon" in source.ignore:
-        source.pass_over("equality", "equality", k, "spatial tendons have no fixed lengths here")
+    if len(found) < len(ids):
+        source.pass_over("equality", "equality", k, "the length of a spatial tendon cannot be constrained")
         return
     powers = _polynomial(m.eq_data[k, :5]) if len(ids) > 1 else [float(m.eq_data[k, 0]), 0.0]
     terms: dict[str, tuple[float, list[float]]] = {}

@@ -26,7 +26,7 @@ def initial_motion(source: Source, elements: Elements) -> tuple[dict[str, np.nda
     index = {name: j for j, name in enumerate(source.joints)}
     for joint, link in elements.joints.items():
         if link.name not in motions:
-            motions[link.name] = _carried(source, index[joint], link, *motions[link.parent])
+            motions[link.name] = _motion_of_child(source, index[joint], link, *motions[link.parent])
             a, r, velocities[link.name] = motions[link.name]
             quaternion = np.zeros(4)
             mujoco.mju_mat2Quat(quaternion, a.reshape(-1))
@@ -40,7 +40,7 @@ def joint_state(source: Source, j: int) -> tuple[float, float]:
     return float(source.d.qpos[at] - source.m.qpos0[at]), float(source.d.qvel[dof])
 
 
-def _carried(
+def _motion_of_child(
     source: Source, j: int, link: Link, a: Matrix, r: Vector, velocity: Vector
 ) -> tuple[Matrix, Vector, Vector]:
     """Return rotation, place and velocities of a link that joint j carries, from those of its parent."""

@@ -37,14 +37,15 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
     - `connect` and `weld` become `Spherical` and `Rigid`, without the softness of solref and solimp. `equality joint` and
       `tendon` become a constant driver or a `JointCoupling`. Inactive equalities are left out.
     - A fixed tendon that has a property or an actuator becomes a massless body on a slide, with the name of the tendon,
-      whose displacement is coupled to the joints. A spatial tendon between two sites becomes a `Spring`, one over more
-      sites a `UserForce`; the length counts from that of the sites.
+      whose displacement from qpos0 is coupled to the joints. A spatial tendon between two sites becomes a `SpringDamper`
+      if its law is linear; any other spatial tendon becomes a `UserForce` that pulls its sites.
+    - A site with a name becomes a frame of the model.
     - `guess` and `velocity` are those of the first keyframe, or qpos0 at rest. Angles, limits and free lengths are
       relative to qpos0, that is to `ref`.
     - Ranges become `.limits` and a `JointStop` with the time constant and the damping of solref for the inertia at the
       joint in qpos0. Actuators become `Actuator`, at sites and free joints `PointForce` and `Torque`, with the controls
       of the first keyframe, or zero. Angles of springs are within half a turn of qpos0. `gravcomp` is a `PointForce`.
-    - Solver, integrator, sites, sensors, cameras, lights, materials, tuples, texts and numbers have no meaning here.
+    - Solver, integrator, sensors, cameras, lights, materials, tuples, texts and numbers have no meaning here.
       Contacts, fluids, deformable bodies, muscles and plugins are passed over.
 
     Raises:
@@ -59,9 +60,7 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
 
     ignore, passed_over = options.ignore, PassedOver(options.strict, options.ignore)
     check_ignore(ignore, IGNORABLE)
-    for name, given in (("loops", options.loops), ("base", options.base)):
-        if given:
-            raise ModelError(f"{name}: only for URDF; MJCF has its own elements for that")
+    options.refuse_loops_and_base("in MJCF write an equality (loops) or a free joint (base)")
     source = compile_file(mujoco, Path(path), options, passed_over)
     m = source.m
     pass_over_features(source)

@@ -67,17 +67,17 @@ class SiteTendon(eqx.Module):
 
     Attributes:
         segments: for each straight part the names of its two bodies, the points on them, and the divisor of its length.
-        slack: length of parts within one body.
+        constant_length: length of parts within one body, over the divisors.
         law: tension by length and rate.
     """
 
     segments: tuple[tuple[str, str, Any, Any, float], ...]
-    slack: float
+    constant_length: float
     law: TendonLaw
 
     def __call__(self, state):
         """Return the generalized force (m,)."""
-        length: Any = self.slack
+        length: Any = self.constant_length
         rate: Any = 0.0
         lines = []
         for i, j, point_i, point_j, divisor in self.segments:
@@ -123,17 +123,20 @@ def add_tendons(source: Source, elements: Elements, guess: dict, velocities: dic
     driven |= {int(m.eq_obj2id[e]) for e in np.flatnonzero(equal) if np.any(m.eq_data[e, 2:5])}
     for field in ("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_springyield"):
         for k in nonzero_rows(getattr(m, field, ())):
-            source.pass_over("tendon", "tendon", k, "nonlinear springs and dampers are linear here")
+            source.pass_over("tendon", "tendon", k, "only the linear coefficient is read")
     for k in range(m.ntendon):
         law = _law(source, k)
-        drag = float(m.tendon_frictionloss[k]), float(getattr(m, "tendon_armature", np.zeros(m.ntendon))[k])
+        friction_and_inertia = (
+            float(m.tendon_frictionloss[k]),
+            float(getattr(m, "tendon_armature", np.zeros(m.ntendon))[k]),
+        )
         linear = linear_tendon(source, k)
-        if linear is not None and (law is not None or any(drag) or k in driven):
+        if linear is not None and (law is not None or any(friction_and_inertia) or k in driven):
             found[k] = _add_slide(source, elements, k, linear, guess, velocities)
-            _add_slide_forces(elements, found[k], law, drag, float(m.tendon_length0[k]))
-        elif linear is None and (law is not None or any(drag)):
+            _add_slide_forces(elements, found[k], law, friction_and_inertia, float(m.tendon_length0[k]))
+        elif linear is None and (law is not None or any(friction_and_inertia)):
             _add_site_tendon(source, elements, k, law)
-            if any(drag):
+            if any(friction_and_inertia):
                 source.pass_over("tendon", "tendon", k, "a spatial tendon has no friction and no inertia here")
     return found
 
@@ -176,10 +179,10 @@ def _add_slide(source: Source, elements: Elements, k: int, tendon: LinearTendon,
 
 
 def _add_slide_forces(
-    elements: Elements, name: str, law: TendonLaw | None, drag: tuple[float, float], zero: float
+    elements: Elements, name: str, law: TendonLaw | None, friction_and_inertia: tuple[float, float], zero: float
 ) -> None:
     """Add springs, stops, friction and inertia of a fixed tendon to its slide; `zero` is the length at qpos0."""
-    friction, armature = drag
+    friction, armature = friction_and_inertia
     spring: Any = forces.JointSpring
     stop: Any = forces.JointStop
     inertia: Any = forces.JointInertia
@@ -190,8 +193,8 @@ def _add_slide_forces(
         if rest[0] == rest[1] or not law.stiffness:
             added["spring"] = spring(name, law.stiffness or None, rest[0], law.damping or None)
         else:
-            slack = TendonLaw(law.stiffness, law.damping, (rest[0], rest[1]), (-np.inf, np.inf), (0.0, 0.0))
-            added["spring"] = spring(name, effort_law=lambda x, rate: -slack(x, rate))
+            dead_band = TendonLaw(law.stiffness, law.damping, (rest[0], rest[1]), (-np.inf, np.inf), (0.0, 0.0))
+            added["spring"] = spring(name, effort_law=lambda x, rate: -dead_band(x, rate))
     if law is not None and np.isfinite(law.limits[0]):
         limits = [x - zero for x in law.limits]
         added["stop"] = stop(name, *limits, stiffness=law.stop[0], viscous=law.stop[1], exponent=1.0)
@@ -207,7 +210,7 @@ def _add_slide_forces(
 def _add_site_tendon(source: Source, elements: Elements, k: int, law: TendonLaw | None) -> None:
     """Add a spatial tendon as a force; pass over one that wraps around geoms."""
     m, wraps = source.m, source.mujoco.mjtWrap
-    segments, last, divisor, slack = [], None, 1.0, 0.0
+    segments, last, divisor, constant_length = [], None, 1.0, 0.0
     for w in range(m.tendon_adr[k], m.tendon_adr[k] + m.tendon_num[k]):
         kind = int(m.wrap_type[w])
         if kind == int(wraps.mjWRAP_PULLEY):
@@ -217,23 +220,23 @@ def _add_site_tendon(source: Source, elements: Elements, k: int, law: TendonLaw 
             place = elements.place(source.bodies[m.site_bodyid[site]], f"tendon {source.name('tendon', k)!r}")
             here = place.body, place.point(m.site_pos[site])
             if last is not None and last[0] == here[0]:
-                slack += float(np.linalg.norm(here[1] - last[1])) / divisor
+                constant_length += float(np.linalg.norm(here[1] - last[1])) / divisor
             elif last is not None:
                 segments.append((last[0], here[0], last[1], here[1], divisor))
             last = here
         else:
-            source.pass_over("tendon", "tendon", k, "tendons that wrap around geoms have no forces")
+            source.pass_over("tendon", "tendon", k, "tendons that wrap around geoms are not represented")
             return
     if law is not None and segments:
         name = elements.unused_name(source.name("tendon", k))
-        elements.forces[name] = _site_force(tuple(segments), slack, law)
+        elements.forces[name] = _site_force(tuple(segments), constant_length, law)
 
 
-def _site_force(segments, slack: float, law: TendonLaw) -> forces.AbstractForce:
+def _site_force(segments, constant_length: float, law: TendonLaw) -> forces.AbstractForce:
     """Return a `SpringDamper` for a linear law between two points, else the force of a tendon."""
     if (
         len(segments) == 1
-        and not slack
+        and not constant_length
         and segments[0][4] == 1
         and law.stop == (0.0, 0.0)
         and law.rest[0] == law.rest[1]
@@ -241,4 +244,4 @@ def _site_force(segments, slack: float, law: TendonLaw) -> forces.AbstractForce:
         i, j, point_i, point_j, _ = segments[0]
         spring: Any = forces.SpringDamper
         return spring(i, j, point_i, point_j, law.stiffness or None, law.damping or None, law.rest[0])
-    return forces.UserForce(SiteTendon(segments, slack, law))
+    return forces.UserForce(SiteTendon(segments, constant_length, law))

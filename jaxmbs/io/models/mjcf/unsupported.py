@@ -45,7 +45,7 @@ def pass_over_features(source: Source) -> None:
     if m.opt.density or m.opt.viscosity:
         source.passed_over.add("fluid", "density and viscosity", "there are no forces of a medium")
     # Since MuJoCo 4 springs and dampers may be polynomials, and springs may yield.
-    why = "nonlinear springs and dampers are linear here"
+    why = "only the linear coefficient is read"
     for field in ("jnt_stiffnesspoly", "jnt_springyield"):
         values = getattr(m, field, None)
         if values is not None and not source.is_disabled("SPRING"):

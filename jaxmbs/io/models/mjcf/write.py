@@ -35,9 +35,10 @@ STIFF_EQUALITY = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
 MIN_MASS_OR_INERTIA = 1e-15
 # Written in place of an infinite end of a range, in radians or units of length.
 NO_LIMIT = 1e6
-# Two axes count as parallel if the absolute cosine of their angle differs from 1 by less than this, two points as one if
-# no coordinate differs by more.
-ALIGNED = 1e-9
+# Two axes count as parallel if the absolute cosine of their angle differs from 1 by less than this.
+MAX_AXIS_ERROR = 1e-9
+# Two points count as one if no coordinate differs by more than this, in units of length.
+MAX_POINT_ERROR = 1e-9
 
 
 def write_mjcf(model: Model) -> str:
@@ -164,11 +165,13 @@ def _add_equality(document: Document, name: str) -> None:
     """Add a cut joint as equalities between sites."""
     constraint, primitives = _primitives(document, name, reverse=False)
     kinds = [primitive.kind for primitive in primitives]
-    if name in document.model.limits or kinds not in ([], [BALL], [HINGE]):
-        why = "; it has limits" if name in document.model.limits else ""
+    owner = f"constraint {name!r} ({type(constraint).__name__})"
+    if kinds not in ([], [BALL], [HINGE]):
         raise ModelError(
-            f"constraint {name!r} ({type(constraint).__name__}): closes a loop, and MJCF has no such equality{why}"
+            f"{owner}: closes a loop; only balls, hinges, planar pins and rigid joints that close loops can be written"
         )
+    if name in document.model.limits:
+        raise ModelError(f"{owner}: closes a loop, so its limits cannot be written")
     place_i, place_j = (document.places[body] for body in (constraint.i, constraint.j))
     ends = in_space(constraint.point_i), in_space(constraint.point_j)
     if not kinds:
@@ -204,7 +207,7 @@ def _(force: forces.Gravity, document, owner, name):
 @_add_force.register
 def _(force: forces.JointInertia, document, owner, name):
     """Write a `JointInertia` as the attribute `armature` of its joint."""
-    _add_drag(document, force, owner, "armature", force.inertia)
+    _add_to_attribute(document, force, owner, "armature", force.inertia)
 
 
 @_add_force.register
@@ -214,10 +217,10 @@ def _(force: forces.JointFriction, document, owner, name):
     if preload is None or float(force.viscous) or (static is not None and float(static) != dynamic):
         raise ModelError(f"{owner}: MJCF has friction of a given force or torque only")
     radius = 1.0 if force.radius is None else float(force.radius)
-    _add_drag(document, force, owner, "frictionloss", dynamic * float(preload) * radius)
+    _add_to_attribute(document, force, owner, "frictionloss", dynamic * float(preload) * radius)
 
 
-def _add_drag(document: Document, force, owner: str, tag: str, value) -> None:
+def _add_to_attribute(document: Document, force, owner: str, tag: str, value) -> None:
     """Add a value to an attribute of a single hinge or slide of the tree."""
     element = document.single(force.joint, owner).element
     element.set(tag, number(float(element.get(tag, "0")) + float(value)))
@@ -320,14 +323,14 @@ def _joint_along(document: Document, force, kind: str, axis, owner: str, point=N
         written = document.joints[name]
         hinges = sum(c.primitive.kind != SLIDE for c in written)
         # With a hinge in the same joint only the displacement of the anchor is that of the slide.
-        swung = point is not None and np.abs(point - written[0].anchor).max() > ALIGNED
+        swung = point is not None and np.abs(point - written[0].anchor).max() > MAX_POINT_ERROR
         if hinges > 1 or (kind == SLIDE and hinges and (swung or joint.i != force.i)):
             continue
         turned = -1 if document.tree.reversed[k] else 1
         for one in written:
             if one.primitive.kind == kind and one.primitive.axis is not None:
                 sense = turned * float(one.primitive.axis @ axis) * (1 if joint.i == force.i else -1)
-                if abs(abs(sense) - 1) < ALIGNED:
+                if abs(abs(sense) - 1) < MAX_AXIS_ERROR:
                     return one, float(np.sign(sense))
     raise ModelError(f"{owner}: MJCF has such springs only in a {kind} of the tree along their axis")
 

@@ -75,7 +75,10 @@ class Document(NamedTuple):
         """Return the only hinge or slide of a joint; raise `ModelError`, which names the owner, if there is none."""
         written = self.joints.get(joint, [])
         if len(written) != 1 or written[0].primitive.kind not in (HINGE, SLIDE):
-            raise ModelError(f"{owner}: MJCF has it in single hinges and slides of the tree only")
+            raise ModelError(
+                f"{owner}: MJCF can describe this only for a joint of the tree that is a single hinge or slide; "
+                f"{joint!r} is not one"
+            )
         return written[0]
 
     def inertia_at(self, joint_of_tree: WrittenJoint) -> float:

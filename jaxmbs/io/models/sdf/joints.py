@@ -26,7 +26,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     "gearbox": (),
 }
 # Types of joints that close loops rather than carry a link, if there is a choice.
-LOOSE = ("ball", "universal", "revolute2")
+LOOP_CLOSING_TYPES = ("ball", "universal", "revolute2")
 # Limits of at least this size mean that there is none.
 NO_LIMIT = 1e15
 # Axes were given in the frame of the model up to this version of SDF, in the frame of the joint later.
@@ -116,7 +116,7 @@ def _primitive(
     for tag in ("damping", "friction"):
         values[tag] *= tag not in ignore
     if joint not in ("revolute", "continuous", "prismatic") and any(values.values()):
-        notes.pass_over("dynamics", where, dynamics, f"{joint} joints have none")
+        notes.pass_over("dynamics", where, dynamics, f"it is not read for {joint} joints")
         values = {}
     limits = None
     if limit is not None and joint in ("revolute", "prismatic") and "limit" not in ignore:
@@ -154,7 +154,7 @@ def tree_of(links: Sequence[str], joints: Sequence[SdfJoint]) -> dict[str, SdfJo
         if joint.child and joint.kind != "gearbox":
             leading[joint.child].append(joint)
     for name, found in leading.items():
-        leading[name] = sorted(found, key=lambda joint: joint.kind in LOOSE)
+        leading[name] = sorted(found, key=lambda joint: joint.kind in LOOP_CLOSING_TYPES)
     done: dict[str, SdfJoint | None] = {}
     while len(done) < len(links):
         ready = [
@@ -182,11 +182,13 @@ def gear_of(joint: SdfJoint, joints: Mapping[str, SdfJoint], body: str, where: s
     """
     found = []
     for end in (joint.parent, joint.child):
-        fits = lambda other, end=end: (
-            {other.parent, other.child} == {body, end} and other.kind in ("revolute", "continuous")
-        )
-        hinge = next((other for other in joints.values() if fits(other)), None)
+        hinge = next((other for other in joints.values() if _is_hinge_between(other, body, end)), None)
         if hinge is None:
             raise ModelError(f"{where}: there is no hinge between {body or WORLD!r} and {end or WORLD!r}")
         found.append(hinge)
     return found[0], found[1]
+
+
+def _is_hinge_between(joint: SdfJoint, one: str, other: str) -> bool:
+    """Return True for a hinge between two links."""
+    return {joint.parent, joint.child} == {one, other} and joint.kind in ("revolute", "continuous")

@@ -21,10 +21,11 @@ from jaxmbs.io.models.options import ReadOptions
 from jaxmbs.io.models.possible_inertia import possible_inertia
 from jaxmbs.io.models.sdf.joints import SdfJoint, gear_of, joint_of_element, tree_of
 from jaxmbs.io.models.sdf.poses import HERE, WORLD, Frames, Place, number_of, own_place, text_of, vector_of, version_of
-from jaxmbs.io.models.urdf.parts import NO_INERTIA, REPAIRED
+from jaxmbs.io.models.urdf.parts import INERTIA_REASON, NO_INERTIA
 from jaxmbs.io.models.xml_lines import parse_xml
 
-# Tags of SDF that mean something to a mechanism and that `ignore` of `load` may name, to be left out.
+# Words that `ignore` of `load` may name: these elements are left out; with "inertia" impossible inertias are replaced by
+# the nearest possible ones without mention.
 IGNORABLE = ("collision", "damping", "friction", "inertia", "limit")
 # Tags of SDF that are read or have no meaning in mechanics, by tag of their parent; others are passed over.
 KNOWN = {
@@ -51,7 +52,7 @@ REASONS = {
     "include": "other files are not read",
     "model": "models within models are not read",
 }
-# Acceleration of gravity in m/s² in files without a world.
+# Acceleration of gravity in m/s² where a file has no tag `gravity`; the default of SDF.
 GRAVITY = "0 0 -9.8"
 
 
@@ -62,8 +63,9 @@ def read_sdf(path: Path, options: ReadOptions) -> Model:
       become `Revolute`, `Prismatic`, `Spherical`, `Universal`, `Rigid` and `Screw`; a gearbox couples two hinges.
     - Joints may form loops: those that lead to a link that is carried already are constraints like the others, but
       without stops.
-    - A link without a joint to a parent floats; those of static models are the ground. With base="fixed" the first link
-      of each model is fixed, with base="free" joints to the world are left out.
+    - A link without a joint to a parent floats; those of static models are the ground. base="fixed" fixes the
+      first link that no joint carries, in each model without a joint to the world; base="free" leaves out joints to the
+      world.
     - A link without mass that is fixed to another becomes a frame of it, as do the frames of the file that are attached to
       links.
     - If there are several models, names are those of the model and of the part, "arm::hand".
@@ -115,7 +117,7 @@ def read_sdf(path: Path, options: ReadOptions) -> Model:
 
 
 def _pass_over_unknown(root: Element, scene: Element, notes: Notes) -> None:
-    """Take down the tags that are not read."""
+    """Record the tags that are not read."""
     parents = [*dict.fromkeys((root, scene)), *scene.findall("model")]
     parents += [part for model in scene.findall("model") for part in (*model.findall("link"), *model.findall("joint"))]
     for parent in parents:
@@ -183,7 +185,7 @@ class _SdfModel:
         anyway = "inertia" in self._options.ignore
         possible = possible_inertia((inertia + inertia.T) / 2, mass, where, at_any_cost=anyway)
         if possible.change:
-            self._notes.pass_over("inertia", where, given, REPAIRED)
+            self._notes.pass_over("inertia", where, given, INERTIA_REASON)
         self._parts[name] = place, mass, at.r, possible.inertia
 
     def _add_joint(self, element: Element, version: tuple[int, ...]) -> None:

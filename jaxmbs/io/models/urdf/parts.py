@@ -15,10 +15,11 @@ from jaxmbs.io.models.xml_lines import numbers_in, roll_pitch_yaw
 
 # Mass, centre of mass and inertia of a link of URDF without the tag `inertial`.
 NO_INERTIA: tuple[float, Any, Any] = 0.0, np.zeros(3), np.zeros((3, 3))
-# Kind of primitive joint for each type of joint with one, and for Bullet's spherical joint.
+# Kind of the primitive joint, for the types of joints of URDF that have exactly one, and for the spherical joint of
+# Bullet.
 KINDS = {"revolute": HINGE, "continuous": HINGE, "prismatic": SLIDE, "spherical": BALL}
 # Reason that is given for inertias that are changed.
-REPAIRED = "no body has these moments, so the nearest possible ones are taken"
+INERTIA_REASON = "no body has these moments, so the nearest possible ones are taken"
 
 
 def numbers(element: Element | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
@@ -43,9 +44,9 @@ def inertial_of(name: str, link: Element, notes: Notes, ignore) -> tuple[float, 
     found, where = link.find("inertial"), f"link {name!r}"
     if found is None:
         return NO_INERTIA
-    for parent, tag, many in ((link, "inertial", 1), (found, "mass", 1), (found, "inertia", 1), (found, "origin", 0)):
+    for parent, tag, least in ((link, "inertial", 1), (found, "mass", 1), (found, "inertia", 1), (found, "origin", 0)):
         count = len(parent.findall(tag))
-        if count > 1 or count < many:
+        if count > 1 or count < least:
             raise ModelError(f"{where}: {tag} {'appears twice' if count > 1 else 'is missing'}")
     r, a = origin_of(found, where)
     mass = number(found.find("mass"), "value", "", where)
@@ -56,7 +57,7 @@ def inertial_of(name: str, link: Element, notes: Notes, ignore) -> tuple[float, 
     inertia = a @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ a.T
     possible = possible_inertia((inertia + inertia.T) / 2, mass, where, at_any_cost="inertia" in ignore)
     if possible.change:
-        notes.pass_over("inertia", where, found.find("inertia"), REPAIRED)
+        notes.pass_over("inertia", where, found.find("inertia"), INERTIA_REASON)
     return mass, r, possible.inertia
 
 
@@ -71,7 +72,7 @@ def primitives_of(name: str, joint: Element, notes: Notes, ignore) -> tuple[Prim
     if kind in ("fixed", "floating", "planar", "spherical"):
         for value, tag in ((damping, "damping"), (friction, "friction")):
             if value and (kind, tag) != ("spherical", "damping"):
-                notes.pass_over(tag, where, dynamics, f"{kind} joints have none")
+                notes.pass_over(tag, where, dynamics, f"it is not read for {kind} joints")
     if kind == "fixed":
         return ()
     origin = np.zeros(3)

@@ -23,7 +23,8 @@ from jaxmbs.io.models.urdf.loops import ClosedLoops, closed_loops_of
 from jaxmbs.io.models.urdf.parts import NO_INERTIA, inertial_of, number, origin_of, primitives_of
 from jaxmbs.io.models.xml_lines import parse_xml
 
-# Tags of URDF that mean something to a mechanism and that `ignore` of `load` may name, to be left out.
+# Words that `ignore` of `load` may name: these elements are left out; with "inertia" impossible inertias are replaced by
+# the nearest possible ones without mention.
 IGNORABLE = ("collision", "damping", "friction", "inertia", "limit", "mimic")
 # Tags of URDF that are read or have no meaning in mechanics, by tag of their parent; others are passed over.
 KNOWN = {
@@ -118,7 +119,7 @@ def _ends_of(given) -> tuple[str, ...]:
 
 
 def _pass_over_unknown(root: Element, notes: Notes) -> None:
-    """Take down the tags of the robot, its links and joints that are not read, and collisions."""
+    """Record the tags of the robot, its links and joints that are not read, and collisions."""
     for parent in (root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")):
         for child in parent:
             if child.tag == "collision":
@@ -199,7 +200,7 @@ class _Robot:
                 raise ModelError(f"joints {names}: form a loop without a root")
 
     def _connect(self, name: str, joint: Element) -> None:
-        """Take down the two links of a joint."""
+        """Record the two links of a joint."""
         ends = []
         for tag in ("parent", "child"):
             end = joint.find(tag)
@@ -248,7 +249,11 @@ def _on_base(links: list[Link], base: str | None) -> list[Link]:
         root = PrimitiveJoint(FREE, f"{links[0].name} free", np.zeros(3), np.eye(3)[0])
         return [dataclasses.replace(link, primitives=(root,)) if link is links[0] else link for link in links]
     at_root = {GROUND, links[0].name}
-    floats = lambda link: link.parent in at_root and any(joint.kind == FREE for joint in link.primitives)
+
+    def floats(link: Link) -> bool:
+        """Return True for a link with a free joint to the ground or to the root."""
+        return link.parent in at_root and any(joint.kind == FREE for joint in link.primitives)
+
     return [dataclasses.replace(link, primitives=()) if floats(link) else link for link in links]
 
 

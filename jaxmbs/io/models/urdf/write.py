@@ -32,7 +32,7 @@ WORLD = "world"
 # Written where URDF wants a limit and the mechanism has none, in the unit of the limit.
 NO_LIMIT = 1e6
 # An axis counts as parallel to another if the absolute cosine of their angle differs from 1 by less than this.
-ALIGNED = 1e-9
+MAX_AXIS_ERROR = 1e-9
 # Tags of URDF for primitive joints.
 TYPES = {HINGE: "continuous", SLIDE: "prismatic"}
 
@@ -107,7 +107,10 @@ class Document(NamedTuple):
         """Return the only hinge or slide of a joint; raise `ModelError`, which names the owner, if there is none."""
         written = self.joints.get(joint, [])
         if len(written) != 1:
-            raise ModelError(f"{owner}: URDF has it in single hinges and slides of the tree only")
+            raise ModelError(
+                f"{owner}: URDF can describe this only for a joint of the tree that is a single hinge or slide; "
+                f"{joint!r} is not one"
+            )
         return written[0]
 
 
@@ -246,7 +249,10 @@ def _add_loop(document: Document, name: str) -> None:
     constraint, primitives = _primitives(document, name, reverse=False)
     kinds = [primitive.kind for primitive in primitives]
     if kinds not in ([], [BALL], [HINGE]):
-        raise ModelError(f"constraint {name!r} ({type(constraint).__name__}): closes a loop, and URDF has no such pair")
+        raise ModelError(
+            f"constraint {name!r} ({type(constraint).__name__}): closes a loop; only balls, hinges, planar pins and rigid "
+            "joints that close loops can be written"
+        )
     points: dict[str, Any] = {"": np.zeros(3)}
     if kinds == [HINGE] and constraint.dimension == 3:
         points["_axis"] = primitives[0].axis
@@ -338,7 +344,7 @@ def _add_damper(document: Document, force, kind: str, axis, owner: str) -> None:
         joint: Any = document.model.constraints[name]
         if {joint.i, joint.j} == {force.i, force.j} and len(written) == 1 and written[0].primitive.kind == kind:
             own = written[0].primitive.axis
-            if own is not None and abs(abs(float(own @ axis)) - 1) < ALIGNED:
+            if own is not None and abs(abs(float(own @ axis)) - 1) < MAX_AXIS_ERROR:
                 _add_dynamics(written[0], "damping", float(force.damping))
                 return
     raise ModelError(f"{owner}: URDF has dampers only in single hinges and slides of the tree, along their axis")
