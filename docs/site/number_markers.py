@@ -191,8 +191,8 @@ class Values:
         return rounded(self.scale * with_friction / rows[f"{formulation}, no friction"]["operations"], 2)
 
     def robot_files(self) -> str:
-        """Return the table of packages with robot files, the files that load at once, and those that do not."""
-        lines = ["| package | files | load at once | do not load |", "|---|--:|--:|---|"]
+        """Return the table of packages with robot files, the files that load without options, and the others."""
+        lines = ["| package | files | load without options | others |", "|---|--:|--:|---|"]
         for name, row in self.robots.items():
             missing = "; ".join(f"`{Path(file).name}`: {reason}" for file, reason in row["not read"].items())
             count = round(self.scale * row["files"])

@@ -170,7 +170,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
         FOUR_BAR + "bodies, constraints, drivers, driven = mech.bodies, mech.constraints, {}, mech",
         PISTON + PUSHED + "forces = {'tendon': tendon, 'drag': drag}" + PUSHED,
     ),
-    "files.md": (FILES, "assert led.forces['push'] is push"),
+    "files.md": (FILES, "assert scene.forces['push'] is push"),
     "formulations.md": (FOUR_BAR + FREE, ""),
     "gpus.md": (FOUR_BAR + DESIGNS, ""),
     "gradients.md": (FOUR_BAR + "build = four_bar", ""),
