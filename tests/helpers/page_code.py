@@ -172,6 +172,11 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     ),
     "files.md": (FILES, "assert scene.forces['push'] is push"),
     "formulations.md": (FOUR_BAR + FREE, ""),
+    "freecad.md": (
+        'from freecad_files import pendulum_document, write_fcstd\nwrite_fcstd("excavator.FCStd", pendulum_document())\n'
+        "import warnings, numpy as np\nwarnings.simplefilter('ignore')\ntimes = np.linspace(0, 1, 11)\n",
+        "assert not run.status.any()",
+    ),
     "gpus.md": (FOUR_BAR + DESIGNS, ""),
     "gradients.md": (FOUR_BAR + "build = four_bar", ""),
     "identification.md": (BENCH, ""),

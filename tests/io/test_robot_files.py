@@ -1,4 +1,4 @@
-"""Robot files of installed packages load at once, and are the robots of MuJoCo."""
+"""Robot files of installed packages load without options, and are the robots of MuJoCo."""
 
 import warnings
 

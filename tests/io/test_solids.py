@@ -258,7 +258,7 @@ def test_bars_that_joints_cut_are_named():
     mech = mbs.Mechanism(
         {"bob": spatial.Body()}, {"stay": spatial.Distance("ground", "bob", (0, 0, 0), (0, 0, -1), 2.0)}
     )
-    with pytest.warns(UserWarning, match="'bob' in several pieces"):
+    with pytest.warns(UserWarning, match="'bob' is in several pieces"):
         mbs.io.solids(mech, {"bob": spatial.coordinates((0, 0, 1), (np.pi, 0, 0))}, unit="cm", sizes=SIZES)
 
 
@@ -309,7 +309,7 @@ def test_plates_that_must_collide_are_named():
         },
     )
     with pytest.warns(
-        UserWarning, match="found no order of layers keeps all parts apart: the pin '[AB]' and '[ab]' collide"
+        UserWarning, match="found no order of layers that keeps all parts apart: the pin '[AB]' and '[ab]' collide"
     ):
         mbs.io.solids(mech, {"a": (1, 0, 0), "b": (-0.5, 0, np.pi)})
 

@@ -21,8 +21,8 @@ from jaxmbs.viz.spatial.symbols import STEEL, carrier, joint_frames, travel
 
 # Diameter of the balls of spherical joints, divided by the width of links.
 BALL_DIAMETER_PER_WIDTH = 0.7
-# Distance of the opening of a socket from the middle of its ball, divided by the radius of the ball. Positive values keep the ball in
-# the socket.
+# Distance of the opening of a socket from the middle of its ball, divided by the radius of the ball. Positive values
+# keep the ball in the socket.
 SOCKET_OPENING = 0.35
 # Distance of the eyes of a yoke from the middle of its cross, in widths of links.
 YOKE_REACH_PER_WIDTH = 1.1
