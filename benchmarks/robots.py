@@ -1,4 +1,4 @@
-"""Count of the robot files of public packages that load without options: `python benchmarks/robots.py [PACKAGE=FOLDER=VERSION …]`.
+"""Count of robot files that load without options: `python benchmarks/robots.py [PACKAGE=FOLDER=VERSION …]`.
 
 Without arguments the installed packages of `PACKAGES` are read. Writes robots.json, from which the docs take their table;
 results of packages that are not read again are kept. A file counts if MuJoCo compiles it (MJCF) or Pinocchio reads it

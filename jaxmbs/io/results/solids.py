@@ -35,7 +35,8 @@ def solids(
     In the plane each body is a plate. The layers are chosen such that plates, pins and spacers do not collide in any of
     at most 73 configurations; if no such order is found, a warning names the parts that collide. A `Revolute` is a pin
     through all of its plates, with spacers between them; a `Translational` is a slot with a block, a
-    `RevoluteTranslational` a slot with a pin; gears are their pitch discs. The ground is the lowest plate. In space each body is made of bars; see the page on CAD.
+    `RevoluteTranslational` a slot with a pin; gears are their pitch discs. The ground is the lowest plate.
+    In space each body is made of bars; see the page on CAD.
 
     The solids have the names of bodies and joints, and the colours of pictures. Needs `pip install ".[cad]"`.
 
