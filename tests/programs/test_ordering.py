@@ -8,6 +8,7 @@ from jax import lax
 import jaxmbs as mbs
 from jaxmbs.programs.backends.cpu import machine
 from jaxmbs.programs.graph.ordering import KNOWN_AT_START, order_with_few_values
+from jaxmbs.programs.runtime import tuning
 
 # Number of leaves of the tree of sums.
 LEAVES = 256
@@ -60,3 +61,25 @@ def test_a_loop_comes_after_the_values_that_it_uses_inside(monkeypatch):
         found.append(jax.jit(jax.vmap(mbs.program(lambda x, level=level: nested(x))))(x))
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], jax.vmap(nested)(x), rtol=1e-12)
+
+
+def test_functions_of_a_large_region_run_one_after_the_other(monkeypatch):
+    """Products at the beginning of a region are rounded with sums in functions near its end."""
+    monkeypatch.setattr(tuning, "MAX_FUNCTION_NODES", 50)
+
+    def late_sums(x):
+        """Products of entries, and sums with values that take many steps."""
+        products, last = x[:40] * x[40:], x[0]
+        sums = []
+        for k in range(40):
+            last = jnp.sin(last + x[k] * x[79 - k])
+            sums.append(products[39 - k] + jnp.cos(last))
+        return jnp.stack(sums)
+
+    x = np.random.default_rng(4).normal(size=(8, 80))
+    found = []
+    for level in (0, 1):
+        monkeypatch.setattr(machine, "optimisation_level", lambda program, total, level=level: level)
+        found.append(jax.jit(jax.vmap(mbs.program(lambda x, level=level: late_sums(x))))(x))
+    np.testing.assert_array_equal(*found)
+    np.testing.assert_allclose(found[0], jax.vmap(late_sums)(x), rtol=0, atol=1e-13)

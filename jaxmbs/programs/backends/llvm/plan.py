@@ -60,7 +60,8 @@ class Plan:
         for node in nodes:
             if node.op not in ("const", "param", "index"):
                 found.setdefault(self.part.get(node.serial, LAST), []).append(node)
-        return [*(found[k] for k in found if k != LAST), found.get(LAST, [])]
+        # A product that is rounded with a sum of a later function belongs there, so that the numbers may come out of order.
+        return [*(found[k] for k in sorted(found) if k != LAST), found.get(LAST, [])]
 
     def _parts(self) -> dict[int, int]:
         """Return serial number ↦ number of the function, for the nodes of regions too large for one function."""
