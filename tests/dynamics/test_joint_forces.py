@@ -113,6 +113,27 @@ def test_inertia_of_a_drive(formulation):
     np.testing.assert_allclose(torque, -0.2 * 3 / (LOAD + 0.7), rtol=1e-10)
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_semi_implicit_euler_with_drives_has_order_one(closed):
+    """Half the step, half the distance from a run of RK4, for two bars with drives at both hinges, open and in a loop."""
+    bodies = {"a": planar.Body(1.0, 0.05, (0.5, 0)), "b": planar.Body(0.7, 0.04, (0.5, 0))}
+    joints = {"O": planar.Revolute("ground", "a", (0, 0), (0, 0)), "A": planar.Revolute("a", "b", (1, 0), (0, 0))}
+    if closed:
+        joints["slide"] = planar.RelativeY("ground", "b", (0, 0), (1.4, 0))
+    drives = {"at O": mbs.JointInertia("O", 0.6), "at A": mbs.JointInertia("A", 0.3)}
+    mech = mbs.Mechanism(bodies, joints, forces={"weight": mbs.Gravity((0, -9.81)), **drives})
+    start = {"a": (0, 0, 0.8), "b": (np.cos(0.8), np.sin(0.8), -np.arcsin(np.sin(0.8) / 1.4))}
+
+    def end(step, method):
+        """Velocities after a quarter of a second."""
+        options = {"step": step, "method": method, "formulation": mbs.JointCoordinates(), "throw": True}
+        return np.asarray(mbs.simulate(mech, np.array([0, 0.25]), start, {"a.phi": 3.0}, **options).v[-1])
+
+    exact = end(1e-3, mbs.RK4())
+    errors = [np.abs(end(step, mbs.SemiImplicitEuler()) - exact).max() for step in (2e-3, 1e-3)]
+    assert errors[0] / errors[1] == pytest.approx(2, rel=0.05)
+
+
 def test_drives_at_joints_of_the_tree_cost_hardly_any_operations():
     """Their inertia is added to the diagonal of the mass matrix: in a chain of six hinges, to six of its entries."""
     names = [f"b{k}" for k in range(6)]

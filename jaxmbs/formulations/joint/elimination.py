@@ -54,7 +54,7 @@ class AbstractElimination(AbstractSolver):
         unknown, change, gap = simplified_newton(missing, loop.solve, start, iterations)
         d = unknown[: space.m]
         q = space.retract(motion.q, d)
-        v = mechanics.nearest_rate(tree, q, moved(q) / h, t + h)
+        v = mechanics.nearest_rate(tree, q, moved(q) / h, t + h, d / h)
         return Closed(q, d, change[: space.m], gap[space.m :]), self.close_velocity(q, v, t + h, motion.end_floor)
 
     def _loop(self, inertia: Articulated, q, at, t, floor) -> Loop:

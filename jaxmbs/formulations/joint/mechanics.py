@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxmbs.formulations.augmented import mean_mass
 from jaxmbs.formulations.joint import space as joint_space
-from jaxmbs.formulations.joint.articulated import efforts, factor_and_solve, symmetric, wrench_of
+from jaxmbs.formulations.joint.articulated import efforts, factor_and_solve, factor_articulated, symmetric, wrench_of
 from jaxmbs.formulations.joint.forms import FREED
 from jaxmbs.formulations.joint.recursion import stack_runs, unstack_runs
 from jaxmbs.formulations.joint.space import JointTree, map_runs
@@ -132,22 +132,34 @@ def jacobian_by_joints(tree: JointTree, links: list, rows):
     return jax.vmap(row)(rows)
 
 
-def nearest_rate(tree: JointTree, theta, v, t):
-    """Return θ̇ for which the velocities of the bodies, prescribed motion included, are nearest to v in the metric M."""
+def nearest_rate(tree: JointTree, theta, v, t, at_joints=None):
+    """Return θ̇ for which the velocities of the bodies, prescribed motion included, are nearest to v in the metric M.
+
+    If joint rates `at_joints` are given, it is also near to these in the metric of the inertia J at the joints.
+    """
     links, q, known = at_rest(tree, theta, t)
-    return nearest_free_rate(tree, theta, links, q, v - known, t)
+    return nearest_free_rate(tree, theta, links, q, v - known, t, at_joints)
 
 
-def nearest_free_rate(tree: JointTree, theta, links: list, q, v, t):
-    """Return the θ̇ (m,) for which R θ̇, without velocities from prescribed joints, is nearest to v in the metric M."""
+def nearest_free_rate(tree: JointTree, theta, links: list, q, v, t, at_joints=None):
+    """Return the θ̇ (m,) for which R θ̇, without velocities from prescribed joints, is nearest to v in the metric M.
+
+    `at_joints`: see `nearest_rate`.
+    """
     mech, space = tree.mech, tree.space
+    inertia = None if at_joints is None else tree.inertia
+    push = 0.0 if inertia is None else inertia * at_joints
     if not (tree.massless or space.extra):
         wrenches_of_v = net_wrenches(tree, links, stack_by_run(tree, v), None)
-        return factor_and_solve(tree.without_inertia(), links, wrenches_of_v)[1]
+        if inertia is None:
+            return factor_and_solve(tree.without_inertia(), links, wrenches_of_v)[1]
+        none = jnp.zeros(0, v.dtype)
+        return factor_articulated(tree, links).solve(efforts(space, links, wrenches_of_v, none) + push)
     # Coordinates without inertia are given some, because their velocities matter as well.
     massless = [entry for body in mech.bodies.values() for entry in body.massless]
     lacking = np.array(massless + [True] * len(space.extra))
     mass = masses(mech, q) + jnp.diag(lacking * mean_mass(mech))
     transformation = joint_space.transformation(tree.at(t), theta)
     matrix = symmetric(transformation.T @ mass @ transformation)
-    return factor_symmetric_positive(matrix).solve(transformation.T @ (mass @ v))
+    matrix = matrix if inertia is None else matrix + jnp.diag(inertia)
+    return factor_symmetric_positive(matrix).solve(transformation.T @ (mass @ v) + push)
