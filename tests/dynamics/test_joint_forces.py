@@ -134,6 +134,16 @@ def test_semi_implicit_euler_with_drives_has_order_one(closed):
     assert errors[0] / errors[1] == pytest.approx(2, rel=0.05)
 
 
+def test_drives_in_single_precision_beside_float64():
+    """A mechanism in float32 stays so although JAX has float64: (I + J) α = T to single precision."""
+    mech = flywheel(LOAD, drive=mbs.JointInertia("pin", 0.7), push=mbs.Torque("a", 3.0))
+    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), mech)
+    times = np.array([0.0, 0.1], np.float32)
+    run = mbs.simulate(single, times, START, step=0.05, formulation=mbs.JointCoordinates(), throw=True)
+    assert run.a.dtype == jnp.float32
+    np.testing.assert_allclose(run.acceleration("a.phi"), 3 / (LOAD + 0.7), rtol=1e-5)
+
+
 def test_drives_at_joints_of_the_tree_cost_hardly_any_operations():
     """Their inertia is added to the diagonal of the mass matrix: in a chain of six hinges, to six of its entries."""
     names = [f"b{k}" for k in range(6)]

@@ -19,6 +19,7 @@ from jaxmbs.formulations.dense import Dense
 from jaxmbs.formulations.joint import mechanics
 from jaxmbs.formulations.joint import space as joint_space
 from jaxmbs.formulations.joint.articulated import carried_sums, efforts, generalized_of, symmetric
+from jaxmbs.formulations.joint.drives import inertial_efforts
 from jaxmbs.formulations.joint.elimination import ClosedTree, OpenTree
 from jaxmbs.formulations.joint.recursion import forward, unstack_runs
 from jaxmbs.formulations.joint.space import JointSpace, JointTree, map_runs
@@ -260,12 +261,13 @@ class JointEquations(AbstractEquations):
     @property
     def inertial_efforts(self):
         """Names of the forces whose inertia is in the mass matrix."""
-        return tuple(joint_space.inertial_efforts(self.mech, self.space))
+        return tuple(inertial_efforts(self.mech, self.space.joints, self.space.forms))
 
     def with_inertial_efforts(self, a):
         """Return the equations with the efforts −J ẍ on the bodies for joint accelerations a; the others have zero."""
-        places = joint_space.inertial_efforts(self.mech, self.space)
-        sizes = {name: -self.mech.forces[name].at_joint * a[place] for name, place in places.items()}
+        places = inertial_efforts(self.mech, self.space.joints, self.space.forms)
+        rates = {name: a[self.space.velocity_slices[number]][k] for name, (number, k) in places.items()}
+        sizes = {name: -self.mech.forces[name].at_joint * rate for name, rate in rates.items()}
         return with_force_fields(self, "size", sizes)
 
     def multipliers(self, q, v, t, a=None):

@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint
-from jaxmbs.forces.joint.inertia import AbstractInertialEffort
+from jaxmbs.formulations.joint.drives import Joint, inertias_at_joints
 from jaxmbs.formulations.joint.forms import FREED, OWN, Form, drivers_of, joint_of, mobility_of
 from jaxmbs.formulations.joint.recursion import (
     Run,
@@ -34,25 +33,9 @@ from jaxmbs.formulations.joint.recursion import (
 from jaxmbs.mobility import FrameMotion, Mobility, PrescribedCoordinates
 from jaxmbs.numerics.linear_algebra import factor_symmetric_positive
 from jaxmbs.numerics.space import Flat, Manifold, PartwiseSpace
-from jaxmbs.relative_motion import coordinates_of as coordinates_of_joint
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Tree, spanning_tree
-
-
-class Joint(NamedTuple):
-    """The static part of an edge of the tree.
-
-    Attributes:
-        name: name of the joint, or of the floating body.
-        coordinates, velocities, angular, manifold: see `Mobility`.
-    """
-
-    name: str
-    coordinates: tuple[str, ...]
-    velocities: tuple[str, ...]
-    angular: tuple[bool, ...]
-    manifold: type[Manifold]
 
 
 class Edge(eqx.Module):
@@ -237,7 +220,9 @@ class JointTree(eqx.Module):
         parts = [edge.inertia for edge in self.edges]
         if parts[0] is None:
             return None
-        return jnp.concatenate([*concatenate_runs(self.space.runs, parts), jnp.zeros(len(self.space.extra))])
+        return jnp.concatenate(
+            [*concatenate_runs(self.space.runs, parts), jnp.zeros(len(self.space.extra), parts[0].dtype)]
+        )
 
     def without_inertia(self) -> JointTree:
         """Return the tree without the inertia that forces give to the joint coordinates."""
@@ -259,7 +244,7 @@ def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
     bodies = stack_runs(runs, [mech.bodies[name] for name in tree.bodies])
     at_joints = [drivers_of(mech, tree, k, form.kind, form.drivers) for k, form in enumerate(space.forms)]
     drivers = stack_runs(runs, [drivers for drivers, _ in at_joints])
-    inertias = stack_runs(runs, _inertias(mech, space))
+    inertias = stack_runs(runs, inertias_at_joints(mech, space.joints, space.forms))
     edges = []
     for run, joint, body, guides, inertia in zip(runs, joints, bodies, drivers, inertias, strict=True):
         k = run.start
@@ -269,33 +254,6 @@ def joint_tree(mech: Mechanism, space: JointSpace) -> JointTree:
         turned = reverse and kind not in FREED
         edges.append(Edge(mobility, joint, body, guides, swapped, turned, inertia=inertia))
     return JointTree(space, mech, edges)
-
-
-def inertial_efforts(mech: Mechanism, space: JointSpace) -> dict[str, int]:
-    """Return the forces that give inertia to a joint coordinate: their names ↦ the place of its rate in θ̇."""
-    places = {}
-    for joint, form, at in zip(space.joints, space.forms, space.velocity_slices, strict=True):
-        if form.kind not in FREED:
-            places.update({(joint.name, name): at.start + k for k, name in enumerate(joint.velocities)})
-    elements, found = {**mech.constraints, **mech.drivers}, {}
-    for name, force in mech.forces.items():
-        if isinstance(force, AbstractInertialEffort) and force.reactive:
-            names = coordinates_of_joint(elements, force.joint, force.coordinate)
-            place = places.get((force.joint, (names.slides + names.angles)[names.single_index()]))
-            if place is not None:
-                found[name] = place
-    return found
-
-
-def _inertias(mech: Mechanism, space: JointSpace) -> list:
-    """Return the inertia (m,) that forces give to the coordinates of each joint of the tree; None if there is none."""
-    efforts = inertial_efforts(mech, space)
-    if not efforts:
-        return [None] * len(space.joints)
-    total = [jnp.zeros(())] * space.m
-    for name, place in efforts.items():
-        total[place] = total[place] + mech.forces[name].at_joint
-    return [jnp.stack(total[at]) if total[at] else jnp.zeros(0) for at in space.velocity_slices]
 
 
 # Traced once for equal joints.

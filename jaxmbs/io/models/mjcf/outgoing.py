@@ -105,3 +105,27 @@ def numbers(xs) -> str:
 def quaternion(a) -> str:
     """Return the quaternion of a rotation matrix as a text."""
     return numbers(np.asarray(rotation.from_matrix(jnp.asarray(a))))
+
+
+def motions_of(model: Model, start: Any, language: str, name: str, *, reverse: bool) -> tuple[Any, list[MujocoJoint]]:
+    """Return a constraint and its motions as hinges, slides and balls, in the configuration `start` (n,).
+
+    Args:
+        model: the model.
+        start: the configuration.
+        language: name of the format, for messages.
+        name: name of the constraint.
+        reverse: True if body j of the constraint carries body i.
+
+    Raises:
+        ModelError: the constraint has no such motions.
+    """
+    constraint: Any = model.constraints[name]
+    none_like = f"constraint {name!r} ({type(constraint).__name__}): {language} has nothing like it"
+    if constraint.freedom is None:
+        raise ModelError(none_like)
+    poses = model.poses(start)
+    try:
+        return constraint, primitives_of(constraint, poses[constraint.i], poses[constraint.j], reverse=reverse)
+    except ModelError as error:
+        raise ModelError(f"{none_like}; {error}") from None

@@ -16,13 +16,12 @@ from jaxmbs.element import GROUND
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
 from jaxmbs.io.models.mjcf.outgoing import (
-    MujocoJoint,
     assembled_guess,
     in_space,
+    motions_of,
     number,
     numbers,
     place_of,
-    primitives_of,
     quaternion,
 )
 from jaxmbs.io.models.mjcf.xml_document import Document, WrittenJoint, inertia_matrix
@@ -129,7 +128,7 @@ def _add_floating(document: Document, name: str, element: Element) -> None:
 
 def _add_joint(document: Document, joint: str, child: str, element: Element, *, reverse: bool) -> None:
     """Add a joint of the tree; `reverse` if its body i is the child."""
-    constraint, primitives = _primitives(document, joint, reverse=reverse)
+    constraint, primitives = motions_of(document.model, document.start, "MJCF", joint, reverse=reverse)
     anchor = document.places[constraint.j].point(in_space(constraint.point_j))
     place, written = document.places[child], []
     for primitive in primitives:
@@ -148,22 +147,9 @@ def _add_joint(document: Document, joint: str, child: str, element: Element, *, 
         written[0].element.set("range", numbers(limits))
 
 
-def _primitives(document: Document, name: str, *, reverse: bool) -> tuple[Any, list[MujocoJoint]]:
-    """Return a constraint and the joints of MuJoCo with its motions."""
-    constraint: Any = document.model.constraints[name]
-    none_like = f"constraint {name!r} ({type(constraint).__name__}): MJCF has nothing like it"
-    if constraint.freedom is None:
-        raise ModelError(none_like)
-    poses = document.model.poses(document.start)
-    try:
-        return constraint, primitives_of(constraint, poses[constraint.i], poses[constraint.j], reverse=reverse)
-    except ModelError as error:
-        raise ModelError(f"{none_like}; {error}") from None
-
-
 def _add_equality(document: Document, name: str) -> None:
     """Add a cut joint as equalities between sites."""
-    constraint, primitives = _primitives(document, name, reverse=False)
+    constraint, primitives = motions_of(document.model, document.start, "MJCF", name, reverse=False)
     kinds = [primitive.kind for primitive in primitives]
     owner = f"constraint {name!r} ({type(constraint).__name__})"
     if kinds not in ([], [BALL], [HINGE]):

@@ -18,10 +18,10 @@ from jaxmbs.io.models.mjcf.outgoing import (
     MujocoJoint,
     assembled_guess,
     in_space,
+    motions_of,
     number,
     numbers,
     place_of,
-    primitives_of,
 )
 from jaxmbs.io.models.mjcf.xml_document import inertia_matrix
 from jaxmbs.io.models.model import Model, ModelError
@@ -171,7 +171,9 @@ def _add_body(document: Document, k: int, body: str) -> None:
     if joint is None:
         anchor, name, primitives = place.r, body, _floating(document, body)
     else:
-        constraint, primitives = _primitives(document, joint, reverse=document.tree.reversed[k])
+        constraint, primitives = motions_of(
+            document.model, document.start, "URDF", joint, reverse=document.tree.reversed[k]
+        )
         anchor, name = document.places[constraint.j].point(in_space(constraint.point_j)), joint
     frame = LinkFrame(GROUND, anchor, place.a)
     moving = [turn for primitive in primitives for turn in _hinges_and_slides(primitive, place.a)]
@@ -215,19 +217,6 @@ def _hinges_and_slides(primitive: MujocoJoint, axes: Float[np.ndarray, "3 3"]) -
     return [MujocoJoint(HINGE, name, axis, 0.0) for name, axis in zip("xyz", axes.T, strict=True)]
 
 
-def _primitives(document: Document, name: str, *, reverse: bool) -> tuple[Any, list[MujocoJoint]]:
-    """Return a constraint and its motions as hinges, slides and balls."""
-    constraint: Any = document.model.constraints[name]
-    none_like = f"constraint {name!r} ({type(constraint).__name__}): URDF has nothing like it"
-    if constraint.freedom is None:
-        raise ModelError(none_like)
-    poses = document.model.poses(document.start)
-    try:
-        return constraint, primitives_of(constraint, poses[constraint.i], poses[constraint.j], reverse=reverse)
-    except ModelError:
-        raise ModelError(none_like) from None
-
-
 def _add_inertial(document: Document, body: str, link: Element, frame: LinkFrame) -> None:
     """Add mass, centre of mass and inertia of a body to its link; nothing for a body without mass."""
     own = document.model.bodies[body]
@@ -246,7 +235,7 @@ def _add_inertial(document: Document, body: str, link: Element, frame: LinkFrame
 
 def _add_loop(document: Document, name: str) -> None:
     """Add a cut joint as pairs of frames that coincide."""
-    constraint, primitives = _primitives(document, name, reverse=False)
+    constraint, primitives = motions_of(document.model, document.start, "URDF", name, reverse=False)
     kinds = [primitive.kind for primitive in primitives]
     if kinds not in ([], [BALL], [HINGE]):
         raise ModelError(
