@@ -153,9 +153,9 @@ class AbstractEquations(eqx.Module):
         """
 
     @property
+    @abc.abstractmethod
     def inertial_efforts(self) -> tuple[str, ...]:
         """Names of the forces −J ẍ whose inertia J is part of M."""
-        return ()
 
     @property
     @abc.abstractmethod

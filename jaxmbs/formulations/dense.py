@@ -47,6 +47,11 @@ class AbstractDenseEquations(AbstractEquations):
     """Equations in coordinates that are never singular, with Φ_q by differentiation of Φ; its rows are scaled by Φ_q."""
 
     @property
+    def inertial_efforts(self):
+        """(): such forces are not part of M."""
+        return ()
+
+    @property
     def solver(self):
         """Solver with M and Φ_q as matrices."""
         return Dense(self)

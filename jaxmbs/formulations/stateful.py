@@ -130,6 +130,11 @@ class StatefulEquations(AbstractEquations):
         return jnp.concatenate([a, *rates])
 
     @property
+    def inertial_efforts(self):
+        """Names of the forces whose inertia is in the inner M."""
+        return self.inner.inertial_efforts
+
+    @property
     def solver(self):
         """Solver of the inner equations, with states without constraints."""
         return StatefulSolver(self)

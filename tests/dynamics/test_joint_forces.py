@@ -179,23 +179,27 @@ def test_motor_runs_up(formulation):
 
 
 METHODS = [
-    (mbs.RK4(), 1e-9),
-    (mbs.GeneralizedAlpha(), 2e-5),
-    (mbs.Adaptive(), 1e-6),
-    (mbs.CoordinatePartitioning(), 1e-9),
-    (mbs.RK4(mbs.Baumgarte()), 1e-8),
-    (mbs.SemiImplicitEuler(), 0.05),
+    (mbs.Augmented(), mbs.RK4(), 1e-9),
+    (mbs.Augmented(), mbs.GeneralizedAlpha(), 2e-5),
+    (mbs.Augmented(), mbs.Adaptive(), 1e-6),
+    (mbs.JointCoordinates(), mbs.RK4(), 1e-9),
+    (mbs.Augmented(), mbs.CoordinatePartitioning(), 1e-9),
+    (mbs.Augmented(), mbs.RK4(mbs.Baumgarte()), 1e-8),
+    (mbs.JointCoordinates(), mbs.SemiImplicitEuler(), 0.05),
+    (mbs.Augmented(), mbs.SemiImplicitEuler(), 0.05),
+    (mbs.JointCoordinates(), mbs.GeneralizedAlpha(), 2e-5),
 ]
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize(("method", "tolerance"), METHODS, ids=lambda x: type(x).__name__)
-def test_current_is_a_state(method, tolerance):
+@pytest.mark.parametrize(("formulation", "method", "tolerance"), METHODS, ids=lambda x: type(x).__name__)
+def test_current_is_a_state(formulation, method, tolerance):
     """L di/dt = U − R i − n K ω, (I + n² J) dω/dt = n K i, by the matrix exponential; with every method."""
     motor = mbs.Motor("pin", K, R, U, ratio=N, inertia=J, inductance=L)
     mech, times = flywheel(LOAD, motor=motor), jnp.linspace(0, 4, 3)
     step = None if isinstance(method, mbs.Adaptive) else 0.01
-    run = mbs.simulate(mech, times, START, {"a.phi": 0.5, "a.x": 0.0, "a.y": 0.0}, step=step, method=method)
+    rates = {"a.phi": 0.5, "a.x": 0.0, "a.y": 0.0}
+    run = mbs.simulate(mech, times, START, rates, step=step, method=method, formulation=formulation)
     matrix = np.array([[-R / L, -N * K / L], [N * K / (LOAD + N**2 * J), 0]])
     steady = np.linalg.solve(-matrix, [U / L, 0])
     wanted = np.array([steady + expm(matrix * t) @ (np.array([0, 0.5]) - steady) for t in np.asarray(times)])

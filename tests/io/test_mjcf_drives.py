@@ -63,7 +63,6 @@ def along(model, times, formulation=IN_JOINTS):
     return np.stack([run.joint("swing").angle, run.joint("reach").slide], axis=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.JointCoordinates()])
 def test_actuators_follow_mujoco(tmp_path, formulation):
     """Within 1e-6 as long as no stop is touched."""

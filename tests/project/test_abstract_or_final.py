@@ -19,8 +19,6 @@ OPTIONAL = {
         *("lacks_marks", "lengths", "within"),
     },
     "AbstractEffort": {"measures"},
-    # In most formulations no force is part of the mass matrix.
-    "AbstractEquations": {"inertial_efforts"},
     "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
     "AbstractInertialEffort": {"kinetic"},
     "AbstractStatefulForce": {"at_start"},
