@@ -129,7 +129,8 @@ def unit_powers(mech, element, name):
     if kind == "Motor":
         # Currents keep their unit: torques scale with the constant, and voltages with power.
         length = 1 if slides else 2
-        powers = {"torque_constant": (length, 1, -2), "voltage": (2, 1, -3), "resistance": (2, 1, -3)}
+        powers = {"torque_constant": (length, 1, -2), "inertia": (2 * length - 2, 1, 0)}
+        powers |= {"voltage": (2, 1, -3), "resistance": (2, 1, -3), "inductance": (2, 1, -2)}
         return powers.get(name, (0, 0, 0))
     return UNIT_POWERS.get(name, (0, 0, 0))
 

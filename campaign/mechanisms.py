@@ -135,7 +135,12 @@ def _joint_forces(rng, structure) -> dict:
         makers["stop"] = lambda rng: mbs.JointStop(
             joint.name, -0.2, 0.2, stiffness=rng.uniform(5, 50), damping=0.1, exponent=STOP_EXPONENT
         )
-        makers["motor"] = lambda rng: mbs.Motor(joint.name, rng.uniform(0.05, 0.2), 2.0, rng.uniform(-9, 9), ratio=5.0)
+        has_rotor, has_inductance = rng.random(2) < 0.5
+        makers["motor"] = lambda rng: mbs.Motor(
+            joint.name, rng.uniform(0.05, 0.2), 2.0, rng.uniform(-9, 9), ratio=5.0,
+            inertia=rng.uniform(1e-3, 1e-2) if has_rotor else None,
+            inductance=rng.uniform(0.1, 1.0) if has_inductance else None,
+        )  # fmt: skip
     chosen = [name for name in makers if rng.random() < 0.5]
     return {f"joint {name}": makers[name] for name in chosen}
 
