@@ -1,8 +1,12 @@
-"""Count of robot files that load without options: `python benchmarks/robots.py [PACKAGE=FOLDER=VERSION …]`.
+"""Robot files that load without options, beside MuJoCo and Pinocchio: `python benchmarks/robots.py [PACKAGE=FOLDER=VERSION …]`.
 
-Without arguments the installed packages of `PACKAGES` are read. Writes robots.json, from which the docs take their table;
-results of packages that are not read again are kept. A file counts if MuJoCo compiles it (MJCF) or Pinocchio reads it
-(URDF) and something in it moves.
+Without arguments the installed packages of `PACKAGES` are read. Writes robots.json, from which the docs take their tables;
+results of packages that are not read again are kept. A file counts if MuJoCo compiles it and a body in it has a mass
+(MJCF), or if Pinocchio reads it and something in it moves (URDF).
+
+For each file that loads, mass matrix and accelerations are compared with those of MuJoCo or Pinocchio in a random state
+near the start, without contacts, stops and dry friction. Loops are closed exactly on both sides. The terms J̇q̇ of MuJoCo's
+equalities are differences of their Jacobian along the motion.
 """
 
 import importlib.metadata
@@ -13,10 +17,16 @@ import time
 import warnings
 from pathlib import Path
 
+import jax
+
 import jaxmbs as mbs
 
 sys.path.append(str(Path(__file__).parents[1] / "tests/helpers"))
+import beside_mujoco
+import beside_pinocchio
 import robot_files
+
+jax.config.update("jax_enable_x64", True)
 
 # File of the results.
 RESULTS = Path(__file__).with_suffix(".json")
@@ -27,6 +37,10 @@ PACKAGES = {
 }  # fmt: skip
 # Generated files of pybullet_data, a thousand random objects of one body each, are left out.
 LEFT_OUT = "random_urdfs"
+# Seed of the random states.
+SEED = 1
+# Largest relative differences of mass matrices, of accelerations and of constraints that count as rounding.
+LIMITS = {"mass": 1e-12, "acceleration": 1e-9, "gap": 1e-9, "freedoms": 0}
 
 
 def is_movable_urdf(path: Path) -> bool:
@@ -46,17 +60,38 @@ def files_of(folder: Path) -> list[Path]:
     return mjcf + urdf
 
 
+def compare(path: Path, model: mbs.Model) -> dict[str, float]:
+    """Return the differences between the equations of a model and those of MuJoCo or Pinocchio; {} if nothing moves."""
+    if path.suffix == ".urdf":
+        return beside_pinocchio.Comparison(path, model, SEED).errors()._asdict()
+    case = beside_mujoco.Comparison(path, model, SEED, closed=True)
+    return case.closed_errors()._asdict() if case.source.m.nv else {}
+
+
 def row(folder: Path, version: str) -> dict:
-    """Return the counts of a package, the files that do not load with the reasons, and the longest time of loading."""
-    files, not_read, longest = files_of(folder), {}, 0.0
+    """Return the counts of a package and its largest differences, and the files that do not load, move or agree."""
+    files, longest = files_of(folder), 0.0
+    found = {"not read": {}, "without motions": [], "different": {}}
+    compared, largest = 0, dict.fromkeys(LIMITS, 0.0)
     for path in files:
-        begin = time.process_time()
+        name, begin = str(path.relative_to(folder)), time.process_time()
         try:
-            mbs.load(path)
+            model = mbs.load(path)
         except mbs.ModelError as error:
-            not_read[str(path.relative_to(folder))] = str(error).split(": ", 1)[-1]
-        longest = max(longest, time.process_time() - begin)
-    return {"version": version, "files": len(files), "not read": not_read, "longest, CPU s": longest}
+            found["not read"][name] = str(error).split(": ", 1)[-1]
+            continue
+        finally:
+            longest = max(longest, time.process_time() - begin)
+        errors = {key: float(abs(x)) for key, x in compare(path, model).items()}
+        if not errors:
+            found["without motions"].append(name)
+        elif any(not errors[key] <= limit for key, limit in LIMITS.items()):
+            found["different"][name] = errors
+        else:
+            compared += 1
+            largest = {key: max(x, errors[key]) for key, x in largest.items()}
+    counts = {"version": version, "files": len(files), "agree": compared, "longest, CPU s": longest}
+    return counts | {"largest differences": largest} | found
 
 
 def main() -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-import robot_files
 import robots
 from jaxmbs import spatial
 
 mujoco = pytest.importorskip("mujoco")
+beside_mujoco = pytest.importorskip("beside_mujoco")
 
 SLOW = pytest.param("quadruped", marks=pytest.mark.slow)
 ROBOTS = {"scara": robots.SCARA, "crane": robots.CRANE, "quadruped": robots.QUADRUPED}
@@ -30,7 +30,7 @@ def turned(*vector):
 def test_masses_and_accelerations_are_those_of_mujoco(tmp_path, name):
     model, path = loaded(tmp_path, ROBOTS[name]), tmp_path / "model.xml"
     for seed in range(3):
-        masses, accelerations, gap = robot_files.Comparison(path, model, seed).errors()
+        masses, accelerations, gap = beside_mujoco.Comparison(path, model, seed).errors()
         assert masses < 1e-12
         assert accelerations < 1e-9
         assert gap < 1e-12
@@ -40,7 +40,7 @@ def test_masses_and_accelerations_are_those_of_mujoco(tmp_path, name):
 @pytest.mark.parametrize("name", ["scara", "crane"])
 def test_so_are_those_in_joint_coordinates(tmp_path, name):
     model = loaded(tmp_path, ROBOTS[name], ignore=("range",))
-    case = robot_files.Comparison(tmp_path / "model.xml", model, 5)
+    case = beside_mujoco.Comparison(tmp_path / "model.xml", model, 5)
     run = mbs.simulate(model, np.array([0, 1e-6]), case.q, case.v, step=1e-6, formulation=mbs.JointCoordinates())
     expected = case.by_rates @ case.source.d.qacc + case.drift()
     heavy = np.concatenate([model.layout.velocity_slices[b] for b, x in model.bodies.items() if x.mass > 0], axis=None)
@@ -143,7 +143,7 @@ def test_springs_of_joints_have_the_energy_of_mujoco(tmp_path, name):
     text = ROBOTS[name].replace("<flag ", '<flag energy="enable" ')
     model = loaded(tmp_path, text, ignore=("range",))  # MuJoCo counts no energy of limits
     for seed in range(3):
-        case = robot_files.Comparison(tmp_path / "model.xml", model, seed, reach=3.1)
+        case = beside_mujoco.Comparison(tmp_path / "model.xml", model, seed, reach=3.1)
         found = mbs.energy(model, case.q, case.v)
         np.testing.assert_allclose([found.potential, found.kinetic], case.source.d.energy, atol=1e-9)
 
@@ -357,7 +357,7 @@ def test_read_write_read(tmp_path, name):
     for joint, limits in first.limits.items():
         np.testing.assert_allclose(second.limits[joint], limits, atol=1e-12)
     cases = [
-        robot_files.Comparison(tmp_path / x, model, 7) for x, model in (("model.xml", first), ("again.xml", second))
+        beside_mujoco.Comparison(tmp_path / x, model, 7) for x, model in (("model.xml", first), ("again.xml", second))
     ]
     masses, forces = zip(*(case.equations() for case in cases), strict=True)
     np.testing.assert_allclose(*masses, atol=1e-12)

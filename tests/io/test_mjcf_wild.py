@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-import robot_files
 
 mujoco = pytest.importorskip("mujoco")
+beside_mujoco = pytest.importorskip("beside_mujoco")
 
 GEOM = '<geom type="box" size=".1 .2 .3" pos=".1 .2 .1" euler="20 30 40" mass="{}"/>'
 TEXT = f"""<mujoco><option><flag contact="disable"/></option><worldbody><site name="post" pos="1 0 2"/>
@@ -33,7 +33,7 @@ def test_masses_and_accelerations_are_those_of_mujoco(tmp_path):
     model = mbs.load(tmp_path / "model.xml", strict=True)
     assert {"h1 carrier", "h2 carrier", "t length"} <= model.bodies.keys()
     for seed in range(2):
-        case = robot_files.Comparison(tmp_path / "model.xml", model, seed)
+        case = beside_mujoco.Comparison(tmp_path / "model.xml", model, seed)
         masses, accelerations, gap = case.errors()
         assert masses < 1e-12
         assert accelerations < 1e-9

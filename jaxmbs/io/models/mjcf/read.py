@@ -62,15 +62,26 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
     check_ignore(ignore, IGNORABLE)
     options.refuse_loops_and_base("in MJCF write an equality (loops) or a free joint (base)")
     source = compile_file(mujoco, Path(path), options, passed_over)
+    elements, guess, velocities = elements_in(source)
+    return Model(
+        elements.bodies,
+        elements.constraints,
+        elements.drivers,
+        elements.forces,
+        guess=guess | elements.guess,
+        velocities=velocities,
+        name=source.m.names.split(b"\0", 1)[0].decode(),
+        limits=elements.limits,
+        passed_over=passed_over.report(IGNORABLE),
+        frames=_frames_of_sites(source, elements) | elements.ground_frames,
+    )
+
+
+def elements_in(source: Source) -> tuple[Elements, dict[str, Any], dict[str, Any]]:
+    """Return the elements of a file, with coordinates and velocities of the bodies at the start; pass over the others."""
     m = source.m
     pass_over_features(source)
-    elements = elements_of(
-        [_link(source, k) for k in range(1, m.nbody)],
-        range_tag="range",
-        ignore=ignore,
-        single=_joints_in_use(source),
-        passed_over=passed_over,
-    )
+    elements = tree_in(source)
     if not elements.bodies:
         raise ModelError("worldbody: must have a body with mass")
     guess, velocities = initial_motion(source, elements)
@@ -80,17 +91,17 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
     if np.any(m.opt.gravity) and not source.is_disabled("GRAVITY"):
         elements.forces[elements.unused_name("gravity")] = forces.Gravity(jnp.array(m.opt.gravity))
         _add_compensation(source, elements)
-    return Model(
-        elements.bodies,
-        elements.constraints,
-        elements.drivers,
-        elements.forces,
-        guess=guess | elements.guess,
-        velocities=velocities,
-        name=m.names.split(b"\0", 1)[0].decode(),
-        limits=elements.limits,
-        passed_over=passed_over.report(IGNORABLE),
-        frames=_frames_of_sites(source, elements) | elements.ground_frames,
+    return elements, guess, velocities
+
+
+def tree_in(source: Source) -> Elements:
+    """Return the bodies and joints of a file, without its loops, tendons and actuators."""
+    return elements_of(
+        [_link(source, k) for k in range(1, source.m.nbody)],
+        range_tag="range",
+        ignore=source.ignore,
+        single=_joints_in_use(source),
+        passed_over=source.passed_over,
     )
 
 
