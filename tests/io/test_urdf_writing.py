@@ -126,14 +126,30 @@ def test_a_tree_of_all_joints_has_the_mass_matrix_of_the_model(tmp_path):
     tip = robot.places["d"] * pin.SE3(turned(0.1, 0.2, 0.3), np.array([0.1, 0.2, 0.3]))
     robot._move(pin.neutral(robot.robot))
     np.testing.assert_allclose(robot.link("tip").homogeneous, tip.homogeneous, atol=1e-12)
-    # Slides without a range have one in URDF, which is very large.
-    again = mbs.load(path, ignore=("limit",))
+    again = mbs.load(path)
+    # Slides without a range have a very large one in URDF, which means none.
+    assert again.limits == {"A": pytest.approx((-1, 2))}
+    assert [name for name, force in again.forces.items() if isinstance(force, mbs.JointStop)] == ["A stop"]
     # A joint with several motions comes back as several joints.
     assert {*model.constraints} - {"K"} <= {name.split(".")[0] for name in again.constraints}
     assert again.forces["A friction"].preload == 0.4
     read = Robot(path, again, again.guess)
     own, expected = read.mass_matrices(q)
     np.testing.assert_allclose(own, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("suffix", ["urdf", "xml"])
+def test_a_stop_on_one_side_comes_back(tmp_path, suffix):
+    if suffix == "xml":
+        pytest.importorskip("mujoco")
+    cart = spatial.Body(2.0, (0.1, 0.1, 0.1))
+    stop = mbs.JointStop("rail", None, 0.4, stiffness=5000.0, viscous=200.0, exponent=1.0)
+    model = mbs.Model({"cart": cart}, {"rail": spatial.Prismatic("ground", "cart", axis_i=(1, 0, 0))}, {}, {"end": stop})
+    again = mbs.load(mbs.save(model, tmp_path / f"model.{suffix}"))
+    assert again.limits == {"rail": (-np.inf, 0.4)}
+    [found] = [force for force in again.forces.values() if isinstance(force, mbs.JointStop)]
+    assert (found.lower, float(found.upper)) == (None, 0.4)
+    np.testing.assert_allclose((found.stiffness, found.viscous), (5000, 200), rtol=1e-9)
 
 
 def four_bar():

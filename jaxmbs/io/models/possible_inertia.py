@@ -13,6 +13,10 @@ from jaxmbs.io.models.model import ModelError
 MAX_REPAIR = 0.51
 # Changes that are smaller than this, relative to the largest moment, are rounding of the arithmetic.
 MAX_ROUNDING_CHANGE = 1e-9
+# Changes up to this, relative to the largest moment, come from the rounding of numbers in files; messages name larger ones.
+MAX_ROUNDED_REPAIR = 1e-3
+# Bounds of larger changes that messages name, relative to the largest moment.
+REPAIR_BOUNDS = (0.01, 0.1, 0.51)
 # An inertia counts as zero if its moments are smaller than this for a unit mass, in units of length squared.
 MAX_ZERO_INERTIA_PER_MASS = 1e-18
 
@@ -22,6 +26,15 @@ class PossibleInertia(NamedTuple):
 
     inertia: np.ndarray
     change: float
+
+    @property
+    def reason(self) -> str:
+        """A clause for messages that says what was done, and how large the change is if it is more than rounding."""
+        reason = "no body has these moments, so the nearest possible ones are taken"
+        if self.change <= MAX_ROUNDED_REPAIR:
+            return reason
+        bound = next((x for x in REPAIR_BOUNDS if self.change <= x), self.change)
+        return f"{reason}, up to {100 * bound:.3g} % of the largest away"
 
 
 def possible_inertia(inertia: np.ndarray, mass: float, where: str, *, at_any_cost: bool = False) -> PossibleInertia:

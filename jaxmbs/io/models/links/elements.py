@@ -167,7 +167,7 @@ def _add_stops(elements: Elements, links: Sequence[Link], range_tag: str, passed
         primitive, (lower, upper) = link.primitives[0], elements.limits[name]
         if primitive.kind == HINGE and upper - lower >= MIN_RANGE_WITHOUT_STOP:
             passed_over.add(range_tag, where, "a range of a turn and more is stored as a limit without a stop")
-        elif primitive.kind == BALL:
+        elif primitive.kind == BALL and np.isfinite(upper):
             k, c = (inertias[joint] * x for x in primitive.softness)
             stop = BallTorque(link.parent, link.name, link.a, limit=upper, stop_stiffness=k, stop_damping=c)
             elements.forces[elements.unused_name(f"{joint} stop")] = forces.UserForce(stop)

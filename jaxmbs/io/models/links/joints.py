@@ -176,7 +176,8 @@ def stop_of(joint: str, primitive: PrimitiveJoint, inertia: float) -> forces.Joi
     k, c = primitive.softness
     stop: Any = forces.JointStop
     assert primitive.limits is not None
-    return stop(joint, *primitive.limits, stiffness=inertia * k, viscous=inertia * c, exponent=1.0)
+    ends = [end if np.isfinite(end) else None for end in primitive.limits]
+    return stop(joint, *ends, stiffness=inertia * k, viscous=inertia * c, exponent=1.0)
 
 
 class BallTorque(eqx.Module):

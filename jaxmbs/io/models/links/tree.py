@@ -28,11 +28,25 @@ MAX_AXIS_ERROR = 1e-9
 # Axes count as meeting if no coordinate of their gap is larger than this times 1 + the largest coordinate of their common
 # point, in units of length.
 MAX_AXIS_GAP = 1e-9
+# Ends of ranges from here on mean that there is none, in radians or units of length; written where a format wants an end.
+NO_LIMIT = 1e6
 
 # Array of shape (3,); typed as `Any` because fields of elements turn it into an array of JAX.
 Vector = Any
 # Array of shape (3, 3); typed as `Any` because fields of elements turn it into an array of JAX.
 Matrix = Any
+
+
+def open_range(lower: float, upper: float) -> tuple[float, float] | None:
+    """Return a range with infinite ends in place of those that mean that there is none; None if both do."""
+    ends = lower if lower > -NO_LIMIT else -np.inf, upper if upper < NO_LIMIT else np.inf
+    return ends if np.any(np.isfinite(ends)) else None
+
+
+def finite_range(lower: float | None, upper: float | None) -> tuple[float, float]:
+    """Return a range for formats that want two ends: `NO_LIMIT` in place of ends that are infinite or None."""
+    ends = -np.inf if lower is None else float(lower), np.inf if upper is None else float(upper)
+    return max(ends[0], -NO_LIMIT), min(ends[1], NO_LIMIT)
 
 
 class Softness(NamedTuple):
@@ -62,7 +76,8 @@ class PrimitiveJoint:
         stiffness: k of a spring in the joint; of a free joint for all six motions.
         damping: c of a damper in the joint.
         rest: coordinate at which the spring of a hinge or slide has no force; other springs rest at the pose of the link.
-        limits: range of the coordinate, which is 0 at the pose `r` and `a` of the link; of a ball that of its angle.
+        limits: range of the coordinate, which is 0 at the pose `r` and `a` of the link; of a ball that of its angle. Open
+            ends are infinite.
         armature: inertia of the drive.
         friction: force or torque of dry friction.
         softness: stiffness and damping of the stops at the limits.

@@ -11,7 +11,7 @@ import numpy as np
 from jaxmbs import forces
 from jaxmbs.io.models.links.elements import Elements, elements_of
 from jaxmbs.io.models.links.passed_over import PassedOver
-from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, Link, PrimitiveJoint, from_quaternion
+from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, Link, PrimitiveJoint, from_quaternion, open_range
 from jaxmbs.io.models.mjcf.actuators import add_actuators
 from jaxmbs.io.models.mjcf.equality import add_equalities
 from jaxmbs.io.models.mjcf.initial_motion import initial_motion
@@ -156,6 +156,7 @@ def _primitive(source: Source, j: int) -> PrimitiveJoint:
     zero = m.qpos0[at] if one else 0.0
     limited = m.jnt_limited[j] and kind != FREE and not source.is_disabled("LIMIT", "CONSTRAINT")
     margin = float(m.jnt_margin[j])
+    ends = open_range(*map(float, m.jnt_range[j])) if limited else None
     return PrimitiveJoint(
         kind,
         source.joints[j],
@@ -164,7 +165,7 @@ def _primitive(source: Source, j: int) -> PrimitiveJoint:
         0.0 if "stiffness" in ignore or source.is_disabled("SPRING") else float(m.jnt_stiffness[j]),
         0.0 if "damping" in ignore or source.is_disabled("DAMPER") else float(m.dof_damping[dof]),
         float(m.qpos_spring[at] - zero) if one else 0.0,
-        (float(m.jnt_range[j, 0] - zero) + margin, float(m.jnt_range[j, 1] - zero) - margin) if limited else None,
+        None if ends is None else (float(ends[0] - zero) + margin, float(ends[1] - zero) - margin),
         0.0 if "armature" in ignore else float(m.dof_armature[dof]),
         0.0 if "frictionloss" in ignore or source.is_disabled("FRICTIONLOSS") else float(m.dof_frictionloss[dof]),
         softness_of(source, m.jnt_solref[j]),

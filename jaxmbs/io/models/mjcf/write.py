@@ -14,7 +14,7 @@ from jaxmbs import forces
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import GROUND
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
-from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, finite_range
 from jaxmbs.io.models.mjcf.outgoing import (
     assembled_guess,
     in_space,
@@ -32,8 +32,6 @@ from jaxmbs.system.topology import spanning_tree
 STIFF_EQUALITY = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
 # Moving bodies whose mass or a moment of inertia is not above this are refused, as by MuJoCo (its mjMINVAL).
 MIN_MASS_OR_INERTIA = 1e-15
-# Written in place of an infinite end of a range, in radians or units of length.
-NO_LIMIT = 1e6
 # Two axes count as parallel if the absolute cosine of their angle differs from 1 by less than this.
 MAX_AXIS_ERROR = 1e-9
 # Two points count as one if no coordinate differs by more than this, in units of length.
@@ -144,7 +142,7 @@ def _add_joint(document: Document, joint: str, child: str, element: Element, *, 
             raise ModelError(
                 f"limits of {joint!r} ({type(constraint).__name__}): MJCF has ranges of single joints only"
             )
-        written[0].element.set("range", numbers(limits))
+        written[0].element.set("range", numbers(finite_range(*limits)))
 
 
 def _add_equality(document: Document, name: str) -> None:
@@ -218,10 +216,9 @@ def _(force: forces.JointStop, document, owner, name):
     written = document.single(force.joint, owner)
     if float(force.exponent) != 1 or float(force.damping):
         raise ModelError(f"{owner}: MJCF has stops of the exponent 1 and with a viscous damping only")
-    ends = [NO_LIMIT * sign if end is None else float(end) for sign, end in ((-1, force.lower), (1, force.upper))]
     k, c = float(force.stiffness), 0.0 if force.viscous is None else float(force.viscous)
     inertia = document.inertia_at(written)
-    written.element.set("range", numbers(ends))
+    written.element.set("range", numbers(finite_range(force.lower, force.upper)))
     written.element.set("solreflimit", numbers((-k / inertia, -c / inertia)))
 
 

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, PrimitiveJoint
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, PrimitiveJoint, open_range
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.io.models.notes import Notes
 from jaxmbs.io.models.sdf.poses import MODEL, WORLD, Frames, Place, number_of, text_of, vector_of
@@ -27,8 +27,6 @@ TYPES: dict[str, tuple[str, ...]] = {
 }
 # Types of joints that close loops rather than carry a link, if there is a choice.
 LOOP_CLOSING_TYPES = ("ball", "universal", "revolute2")
-# Limits of at least this size mean that there is none.
-NO_LIMIT = 1e15
 # Axes were given in the frame of the model up to this version of SDF, in the frame of the joint later.
 LAST_WITH_MODEL_AXES = (1, 4)
 
@@ -123,10 +121,8 @@ def _primitive(
         lower, upper = number_of(limit, "lower", -np.inf, where), number_of(limit, "upper", np.inf, where)
         if lower > upper:
             notes.pass_over("limit", where, limit, "lower is above upper")
-        elif max(abs(lower), abs(upper)) < NO_LIMIT:
-            limits = lower, upper
-        elif min(abs(lower), abs(upper)) < NO_LIMIT:
-            notes.pass_over("limit", where, limit, "there is a limit on one side only")
+        else:
+            limits = open_range(lower, upper)
     rest = number_of(dynamics, "spring_reference", 0.0, where)
     return PrimitiveJoint(kind, name, point, direction, rest=rest, limits=limits, **values)
 

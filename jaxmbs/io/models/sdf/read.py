@@ -21,7 +21,7 @@ from jaxmbs.io.models.options import ReadOptions
 from jaxmbs.io.models.possible_inertia import possible_inertia
 from jaxmbs.io.models.sdf.joints import SdfJoint, gear_of, joint_of_element, tree_of
 from jaxmbs.io.models.sdf.poses import HERE, WORLD, Frames, Place, number_of, own_place, text_of, vector_of, version_of
-from jaxmbs.io.models.urdf.parts import INERTIA_REASON, NO_INERTIA
+from jaxmbs.io.models.urdf.parts import NO_INERTIA
 from jaxmbs.io.models.xml_lines import parse_xml
 
 # Words that `ignore` of `load` may name: these elements are left out; with "inertia" impossible inertias are replaced by
@@ -185,7 +185,7 @@ class _SdfModel:
         anyway = "inertia" in self._options.ignore
         possible = possible_inertia((inertia + inertia.T) / 2, mass, where, at_any_cost=anyway)
         if possible.change:
-            self._notes.pass_over("inertia", where, given, INERTIA_REASON)
+            self._notes.pass_over("inertia", where, given, possible.reason)
         self._parts[name] = place, mass, at.r, possible.inertia
 
     def _add_joint(self, element: Element, version: tuple[int, ...]) -> None:

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, PrimitiveJoint, along_z
+from jaxmbs.io.models.links.tree import BALL, FREE, HINGE, SLIDE, PrimitiveJoint, along_z, open_range
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.io.models.notes import Notes
 from jaxmbs.io.models.possible_inertia import possible_inertia
@@ -18,8 +18,6 @@ NO_INERTIA: tuple[float, Any, Any] = 0.0, np.zeros(3), np.zeros((3, 3))
 # Kind of the primitive joint, for the types of joints of URDF that have exactly one, and for the spherical joint of
 # Bullet.
 KINDS = {"revolute": HINGE, "continuous": HINGE, "prismatic": SLIDE, "spherical": BALL}
-# Reason that is given for inertias that are changed.
-INERTIA_REASON = "no body has these moments, so the nearest possible ones are taken"
 
 
 def numbers(element: Element | None, attribute: str, default: str, count: int, where: str) -> np.ndarray:
@@ -57,7 +55,7 @@ def inertial_of(name: str, link: Element, notes: Notes, ignore) -> tuple[float, 
     inertia = a @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ a.T
     possible = possible_inertia((inertia + inertia.T) / 2, mass, where, at_any_cost="inertia" in ignore)
     if possible.change:
-        notes.pass_over("inertia", where, found.find("inertia"), INERTIA_REASON)
+        notes.pass_over("inertia", where, found.find("inertia"), possible.reason)
     return mass, r, possible.inertia
 
 
@@ -96,4 +94,5 @@ def primitives_of(name: str, joint: Element, notes: Notes, ignore) -> tuple[Prim
     if limits is not None and limits[0] > limits[1]:
         notes.pass_over("limit", where, limit, "lower is above upper")
         limits = None
-    return (PrimitiveJoint(KINDS[kind], name, origin, axis, damping=damping, limits=limits, friction=friction),)
+    range_or_none = None if limits is None else open_range(*limits)
+    return (PrimitiveJoint(KINDS[kind], name, origin, axis, damping=damping, limits=range_or_none, friction=friction),)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from jaxmbs import forces
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, LinkFrame
+from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, LinkFrame, NO_LIMIT, finite_range
 from jaxmbs.io.models.mjcf.outgoing import (
     MujocoJoint,
     assembled_guess,
@@ -29,8 +29,6 @@ from jaxmbs.system.topology import ROOT, Tree, spanning_tree
 
 # Name of the root link, which is the ground.
 WORLD = "world"
-# Written where URDF wants a limit and the mechanism has none, in the unit of the limit.
-NO_LIMIT = 1e6
 # An axis counts as parallel to another if the absolute cosine of their angle differs from 1 by less than this.
 MAX_AXIS_ERROR = 1e-9
 # Tags of URDF for primitive joints.
@@ -188,7 +186,7 @@ def _add_body(document: Document, k: int, body: str) -> None:
         row = document.add_joint(joint_name, TYPES[primitive.kind], parent, link)
         SubElement(row, "axis", xyz=numbers(place.a.T @ primitive.axis))
         if primitive.kind == SLIDE:
-            _set_limit(row, -NO_LIMIT, NO_LIMIT)
+            _set_limit(row)
         rows.append(WrittenJoint(primitive, row))
         parent = link
     if not moving:
@@ -256,11 +254,11 @@ def _add_loop(document: Document, name: str) -> None:
         document.loops.append((pair[0], pair[1], "3d" if kinds else "6d"))
 
 
-def _set_limit(row: Element, lower: float, upper: float) -> None:
-    """Set the range of a joint. URDF also wants an effort and a velocity, which stay unlimited."""
+def _set_limit(row: Element, lower: float | None = None, upper: float | None = None) -> None:
+    """Set the range of a joint, None for no end. URDF also wants an effort and a velocity, which stay unlimited."""
     found = row.find("limit")
     limit = SubElement(row, "limit") if found is None else found
-    limit.attrib |= {"lower": number(lower), "upper": number(upper)}
+    limit.attrib |= dict(zip(("lower", "upper"), map(number, finite_range(lower, upper)), strict=True))
     limit.attrib |= {"effort": number(NO_LIMIT), "velocity": number(NO_LIMIT)}
     if row.get("type") == "continuous":
         row.set("type", "revolute")
@@ -269,11 +267,7 @@ def _set_limit(row: Element, lower: float, upper: float) -> None:
 def _add_limits(document: Document, joint: str, ends: tuple[Any, Any], owner: str) -> None:
     """Set the range of a single hinge or slide, relative to its coordinate at the zero of URDF; None is no end."""
     written = document.single(joint, owner)
-    lower, upper = (
-        sign * NO_LIMIT if end is None else float(end) - written.primitive.value
-        for sign, end in zip((-1, 1), ends, strict=True)
-    )
-    _set_limit(written.element, lower, upper)
+    _set_limit(written.element, *(None if end is None else float(end) - written.primitive.value for end in ends))
 
 
 @singledispatch
