@@ -72,11 +72,14 @@ class Comparison:
 
     def closed_errors(self):
         """Return the differences of all equations, with loops closed exactly on both sides, as `Errors`."""
+        drift = rate_in_time(lambda t: self._along(t, self._by_rates) @ self.source.d.qvel)
+        return Motion(self.model, self.q, self.v, self.by_rates, drift).errors(self.reference())
+
+    def reference(self):
+        """Return MuJoCo's `Equations`; J̇ comes from differences along the motion."""
         d, (rows, _) = self.source.d, self._equalities()
-        d_rows = rate_in_time(lambda t: self._along(t, self._equalities)[0])
-        reference = Equations(self._mass(), np.array(d.qfrc_smooth), rows, -d_rows @ d.qvel)
-        drift = rate_in_time(lambda t: self._along(t, self._by_rates) @ d.qvel)
-        return Motion(self.model, self.q, self.v, self.by_rates, drift).errors(reference)
+        rates = rate_in_time(lambda t: self._along(t, self._equalities)[0])
+        return Equations(self._mass(), np.array(d.qfrc_smooth), rows, -rates @ d.qvel)
 
     def equations(self):
         """Return M, with armatures, and the forces without M v̇, along MuJoCo's velocities."""
@@ -149,7 +152,7 @@ class Comparison:
         m, d = self.source.m, self.source.d
         mujoco.mj_fwdPosition(m, d)
         rows = d.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)
-        return d.efc_J.reshape(-1, m.nv)[rows].copy(), d.efc_pos[rows].copy()
+        return d.efc_J.reshape(len(rows), m.nv)[rows].copy(), d.efc_pos[rows].copy()
 
     def _along(self, t, f):
         """Return f() after the time t, as if the velocities stayed as they are."""

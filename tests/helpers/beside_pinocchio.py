@@ -50,9 +50,7 @@ class Comparison:
         """Return the differences of all equations as `Errors`."""
         robot, data, q = self.robot, self.data, self._configuration(0.0)
         bias = pin.rnea(robot, data, q, self.u, np.zeros(robot.nv))
-        reference = Equations(
-            self._mass(), -robot.damping * self.u - bias, self.rows, np.zeros(len(self.rows))
-        )
+        reference = Equations(self._mass(), -robot.damping * self.u - bias, self.rows, np.zeros(len(self.rows)))
         r = self._by_rates(0.0)
         drift = rate_in_time(lambda t: self._by_rates(t) @ self.u)
         guess = {name: self._coordinates(name) for name in self.model.bodies}

@@ -177,9 +177,9 @@ def _constraint(element, places, q, v, a):
 def _without_stop(force):
     """Return a force without its stop; None for stops and dry friction, which MuJoCo has as constraints."""
     law = getattr(getattr(force, "f", None), "f", None) or getattr(force, "f", None)
-    if isinstance(force, mbs.JointStop | mbs.JointFriction) or (isinstance(law, BallTorque) and np.isfinite(law.limit)):
+    if isinstance(force, mbs.JointStop | mbs.JointFriction) or (isinstance(law, BallTorque) and law.limit is not None):
         return None
-    if isinstance(law, SiteTendon) and np.isfinite(law.law.limits[1]):
-        loose = dataclasses.replace(law, law=dataclasses.replace(law.law, limits=(-np.inf, np.inf)))
+    if isinstance(law, SiteTendon):
+        loose = dataclasses.replace(law, law=dataclasses.replace(law.law, limits=(None, None)))
         return mbs.UserForce(loose)
     return force

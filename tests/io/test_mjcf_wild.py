@@ -46,6 +46,23 @@ def test_masses_and_accelerations_are_those_of_mujoco(tmp_path):
         np.testing.assert_allclose(found, [0, expected], atol=1e-12)
 
 
+@pytest.mark.slow
+def test_springs_and_stops_of_balls_and_tendons_are_simulated(tmp_path):
+    """Energy is kept by springs of a ball and of a rope over three points, both within and beyond their limits."""
+    text = """<mujoco><option><flag contact="disable"/></option><worldbody><site name="post" pos="0.3 0 0.5"/>
+    <body><joint name="b" type="ball" stiffness="2" range="0 20"/><geom type="box" size=".1 .2 .3" pos=".3 0 0" mass="1"/>
+      <site name="tip" pos=".3 0 .1"/></body><site name="wall" pos="0 0.5 0"/></worldbody>
+    <tendon><spatial name="rope" stiffness="7" springlength="0.1 .3" range="0 0.9"><site site="post"/><site site="tip"/>
+      <site site="wall"/></spatial></tendon></mujoco>"""
+    (tmp_path / "model.xml").write_text(text)
+    model = mbs.load(tmp_path / "model.xml", strict=True)
+    assert mbs.assemble(model, model.guess).status == mbs.Status.CONVERGED
+    run = mbs.simulate(model, np.linspace(0, 0.5, 6), step=1e-3)
+    assert not np.any(run.status)
+    free = mbs.load(tmp_path / "model.xml", ignore=("range",))
+    assert not np.any(mbs.simulate(free, np.linspace(0, 0.5, 6), step=1e-3).status)
+
+
 def test_json_keeps_them(tmp_path):
     (tmp_path / "model.xml").write_text(TEXT)
     model = mbs.load(tmp_path / "model.xml")

@@ -112,6 +112,48 @@ def test_a_four_bar_of_the_plane_is_written_with_its_loop(tmp_path):
         np.testing.assert_allclose(found[again.layout.velocity_slices[name]][[0, 1, 5]], row, rtol=1e-8, atol=1e-8)
 
 
+COUPLED = """<mujoco><option><flag contact="disable"/></option><worldbody>
+<body name="a"><joint name="h" axis="0 1 0.5" ref="20" armature="0.1"/><geom type="box" size=".1 .2 .3" mass="2"/>
+  <body name="b" pos="0.5 0 0"><joint name="s" type="slide" axis="1 0 0" ref="0.1" stiffness="30" springref="0.2"/>
+    <geom type="box" size=".1 .1 .2" mass="1"/>
+    <body name="c" pos="0.3 0 0"><joint name="k" axis="0 1 0" damping="0.1"/><geom size=".1" pos=".2 0 0" mass="1"/></body></body></body>
+<body name="d" pos="0 2 0"><joint name="x" axis="1 0 0"/><joint name="y" axis="0 1 0"/><geom size=".2" pos="0 0 .3" mass="3"/></body>
+<body name="e" pos="0 3 0"><joint name="z" axis="1 0 0"/><geom size=".2" pos="0 0 .3" mass="3"/></body>
+</worldbody><tendon>
+<fixed name="t" stiffness="4" damping=".2" springlength=".1 .3" frictionloss=".2" armature=".3" range="-3 4" limited="true">
+  <joint joint="h" coef=".5"/><joint joint="s" coef="-2"/></fixed>
+<fixed name="u" stiffness="5"><joint joint="h" coef="1"/><joint joint="x" coef="1"/></fixed>
+<fixed name="v"><joint joint="x" coef="1"/><joint joint="y" coef="2"/><joint joint="k" coef="-1"/></fixed></tendon>
+<actuator><position name="servo" tendon="t" kp="6" kv="1" gear="2"/></actuator>
+<equality><joint name="cubic" joint1="s" joint2="k" polycoef="0 .2 .3 .4 .5"/><tendon name="sum" tendon1="v"/>
+<tendon name="bent" tendon1="v" tendon2="t" polycoef="0 0.4 0.3 0 0"/></equality>
+<keyframe><key ctrl="0.5"/></keyframe></mujoco>"""
+
+
+def test_couplings_and_tendons_are_read_again(tmp_path):
+    """Also a polynomial of a tendon's length; with the accelerations of MuJoCo, with loops closed exactly."""
+    beside_mujoco = pytest.importorskip("beside_mujoco")
+    (tmp_path / "first.xml").write_text(COUPLED)
+    paths = [tmp_path / name for name in ("first.xml", "again.xml")]
+    models = [mbs.load(paths[0])]
+    mbs.save(models[0], paths[1])
+    models.append(mbs.load(paths[1]))
+    assert {"cubic", "sum", "bent", "t", "t coupling", "u"} <= models[1].constraints.keys()
+    assert models[1].forces.keys() == models[0].forces.keys()
+    cases = [beside_mujoco.Comparison(*pair, 3, 0.2, closed=True) for pair in zip(paths, models, strict=True)]
+    for case in cases:
+        errors = case.closed_errors()
+        assert errors.mass < 1e-12
+        assert errors.acceleration < 1e-9
+        assert errors.gap < 1e-9
+        assert errors.freedoms == 0
+    first, second = (case.reference() for case in cases)
+    np.testing.assert_allclose(second.mass, first.mass, atol=1e-12)
+    np.testing.assert_allclose(second.accelerations(), first.accelerations(), rtol=1e-7, atol=1e-8)
+    stops = [model.forces["t stop"] for model in models]
+    np.testing.assert_allclose(*((x.stiffness, x.viscous, x.upper - x.lower) for x in stops), rtol=1e-9)
+
+
 WRITTEN = {
     "driver": (
         {"drivers": {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0))}},

@@ -144,7 +144,9 @@ def test_a_stop_on_one_side_comes_back(tmp_path, suffix):
         pytest.importorskip("mujoco")
     cart = spatial.Body(2.0, (0.1, 0.1, 0.1))
     stop = mbs.JointStop("rail", None, 0.4, stiffness=5000.0, viscous=200.0, exponent=1.0)
-    model = mbs.Model({"cart": cart}, {"rail": spatial.Prismatic("ground", "cart", axis_i=(1, 0, 0))}, {}, {"end": stop})
+    model = mbs.Model(
+        {"cart": cart}, {"rail": spatial.Prismatic("ground", "cart", axis_i=(1, 0, 0))}, {}, {"end": stop}
+    )
     again = mbs.load(mbs.save(model, tmp_path / f"model.{suffix}"))
     assert again.limits == {"rail": (-np.inf, 0.4)}
     [found] = [force for force in again.forces.values() if isinstance(force, mbs.JointStop)]

@@ -37,10 +37,10 @@ class UnitMotion(NamedTuple):
     armature: float = 0.0
 
 
-def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]) -> np.ndarray:
-    """Return the inertia J, or mass, (k,) that a force along each of k motions moves while all others are free.
+def inverse_masses(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]) -> np.ndarray:
+    """Return M⁻¹ (k, k) of k motions, with zeros for motions that move no mass.
 
-    It is infinite for a motion that moves no mass.
+    1 / (M⁻¹)ₖₖ is the inertia, or mass, that a force along motion k moves while all others are free.
 
     Raises:
         ModelError: masses, inertias and lengths are so large that it is not finite.
@@ -50,7 +50,7 @@ def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]
     for body in bodies:
         if body.motions:
             trees.setdefault(body.motions[0], []).append(body)
-    found = np.full(len(motions), np.inf)
+    found = np.zeros((len(motions), len(motions)))
     for tree in trees.values():
         index = sorted({k for body in tree for k in body.motions})
         place = {k: row for row, k in enumerate(index)}
@@ -66,8 +66,7 @@ def motion_inertias(bodies: Sequence[BodyInertia], motions: Sequence[UnitMotion]
         # With infinities LAPACK may not end.
         if not np.isfinite(matrix).all():
             raise ModelError("masses, inertias and lengths are too large: the inertia at a joint is not finite")
-        with np.errstate(divide="ignore"):
-            found[index] = 1 / np.diag(np.linalg.pinv(matrix))
+        found[np.ix_(index, index)] = np.linalg.pinv(matrix)
     return found
 
 
@@ -93,7 +92,8 @@ def joint_inertias(links: Sequence[Link]) -> dict[str, float]:
         inertia = np.asarray(link.inertia, float)
         inertia = np.diag(inertia) if inertia.ndim == 1 else inertia
         bodies.append(BodyInertia(link.mass, frame.point(link.com), axes @ inertia @ axes.T, path[link.name]))
-    inertias = motion_inertias(bodies, motions)
+    with np.errstate(divide="ignore"):
+        inertias = 1 / np.diag(inverse_masses(bodies, motions))
     return {name: float(inertias[k]) for name, k in indices.items()}
 
 

@@ -187,7 +187,7 @@ class BallTorque(eqx.Module):
         i, j: names of the bodies.
         rest: orientation of j on i without rotation, (3, 3).
         stiffness: k, of the spring.
-        limit: θ at which the stop begins; infinite without a stop.
+        limit: θ at which the stop begins; None without a stop.
         stop_stiffness, stop_damping: k and c of the stop, a spring with a damper.
     """
 
@@ -195,7 +195,7 @@ class BallTorque(eqx.Module):
     j: str = eqx.field(static=True)
     rest: Matrix
     stiffness: float = 0.0
-    limit: float = np.inf
+    limit: float | None = None
     stop_stiffness: float = 0.0
     stop_damping: float = 0.0
 
@@ -204,7 +204,7 @@ class BallTorque(eqx.Module):
         i, j = state[self.i], state[self.j]
         vector = rotation.log(rotation.from_matrix(jnp.asarray(self.rest).T @ i.rotation.T @ j.rotation))
         torque = -self.stiffness * vector
-        if np.isfinite(self.limit):
+        if self.limit is not None:
             square = vector @ vector
             angle = jnp.sqrt(jnp.where(square > 0, square, 1.0))
             axis = vector / angle

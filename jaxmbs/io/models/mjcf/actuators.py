@@ -115,7 +115,12 @@ def _add_single(source: Source, elements: Elements, k: int, name: str, control: 
         ranges["effort_range"] = tuple(sorted(n * float(x) for x in m.actuator_forcerange[k]))
     _limit_by_joint(source, k, j, ranges)
     limits = elements.limits.get(joint)
-    if limits is not None and np.all(np.isfinite(limits)) and elements.joints[name].primitives[0].kind == HINGE and max(map(abs, limits)) > np.pi:
+    if (
+        limits is not None
+        and np.all(np.isfinite(limits))
+        and elements.joints[name].primitives[0].kind == HINGE
+        and max(map(abs, limits)) > np.pi
+    ):
         ranges["middle"] = (limits[0] + limits[1]) / 2
     dynamics = m.actuator_dyntype[k]
     if dynamics != int(mujoco.mjtDyn.mjDYN_NONE):

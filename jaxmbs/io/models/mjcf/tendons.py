@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.couplings import couple_all
 from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.joints import FRICTION_RATE
-from jaxmbs.io.models.links.tree import SLIDE, Link, PrimitiveJoint
+from jaxmbs.io.models.links.tree import SLIDE, Link, PrimitiveJoint, open_range
 from jaxmbs.io.models.mjcf.initial_motion import joint_state
 from jaxmbs.io.models.mjcf.source import Source, nonzero_rows, softness_of
 
@@ -38,40 +38,64 @@ class TendonLaw(eqx.Module):
     Attributes:
         stiffness, damping: k and c.
         rest: lengths between which the spring has no force.
-        limits: least and greatest length, where stops begin; infinite without a stop.
+        limits: least and greatest length, where stops begin; None without a stop.
         stop: stiffness and damping of the stops.
     """
 
     stiffness: float
     damping: float
     rest: tuple[float, float]
-    limits: tuple[float, float]
+    limits: tuple[float | None, float | None]
     stop: tuple[float, float]
 
     def __call__(self, length, rate):
         """Return the tension."""
-        tension: Any = self.damping * rate
-        if self.stiffness:
-            beyond = jnp.maximum(length - self.rest[1], 0) - jnp.maximum(self.rest[0] - length, 0)
-            tension = tension + self.stiffness * beyond
+        beyond = jnp.maximum(length - self.rest[1], 0) - jnp.maximum(self.rest[0] - length, 0)
+        tension: Any = self.damping * rate + self.stiffness * beyond
         for sign, limit in zip((-1, 1), self.limits, strict=True):
-            if np.isfinite(limit):
+            if limit is not None:
                 depth = sign * (length - limit)
                 push = jnp.maximum(self.stop[0] * depth + self.stop[1] * sign * rate, 0)
                 tension = tension + sign * jnp.where(depth > 0, push, 0)
         return tension
 
 
+class SlideLaw(eqx.Module):
+    """The effort in the slide of a tendon by its displacement and rate: minus the tension."""
+
+    tension: TendonLaw
+
+    def __call__(self, x, rate):
+        """Return the effort."""
+        return -self.tension(x, rate)
+
+
+class Segment(eqx.Module):
+    """A straight part of a tendon.
+
+    Attributes:
+        i, j: names of its bodies.
+        point_i, point_j: its ends on them, (3,).
+        divisor: number by which its length is divided.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    point_i: Any
+    point_j: Any
+    divisor: float
+
+
 class SiteTendon(eqx.Module):
     """Generalized force of a tendon over points of bodies, (m,).
 
     Attributes:
-        segments: for each straight part the names of its two bodies, the points on them, and the divisor of its length.
+        segments: straight parts between bodies.
         constant_length: length of parts within one body, over the divisors.
         law: tension by length and rate.
     """
 
-    segments: tuple[tuple[str, str, Any, Any, float], ...]
+    segments: tuple[Segment, ...]
     constant_length: float
     law: TendonLaw
 
@@ -80,17 +104,18 @@ class SiteTendon(eqx.Module):
         length: Any = self.constant_length
         rate: Any = 0.0
         lines = []
-        for i, j, point_i, point_j, divisor in self.segments:
-            on_i, on_j = state[i], state[j]
-            distance, along = forces.length_and_direction(on_j.point(point_j) - on_i.point(point_i))
-            length = length + distance / divisor
-            rate = rate + along @ (on_j.velocity(point_j) - on_i.velocity(point_i)) / divisor
-            lines.append(along / divisor)
+        for part in self.segments:
+            i, j = state[part.i], state[part.j]
+            distance, along = forces.length_and_direction(j.point(part.point_j) - i.point(part.point_i))
+            length = length + distance / part.divisor
+            rate = rate + along @ (j.velocity(part.point_j) - i.velocity(part.point_i)) / part.divisor
+            lines.append(along / part.divisor)
         tension, total = self.law(length, rate), jnp.zeros_like(state.v)
-        for (i, j, point_i, point_j, _), along in zip(self.segments, lines, strict=True):
+        for part, along in zip(self.segments, lines, strict=True):
             pull = tension * along
-            on_i = state[i].pose.force_at(jnp.asarray(point_i), pull)
-            total = total + forces.opposite(state, i, on_i, j, state[j].pose.force_at(jnp.asarray(point_j), -pull))
+            on_i = state[part.i].pose.force_at(jnp.asarray(part.point_i), pull)
+            on_j = state[part.j].pose.force_at(jnp.asarray(part.point_j), -pull)
+            total = total + forces.opposite(state, part.i, on_i, part.j, on_j)
         return total
 
 
@@ -147,13 +172,15 @@ def _law(source: Source, k: int) -> TendonLaw | None:
     stiffness = 0.0 if source.is_disabled("SPRING") else float(m.tendon_stiffness[k])
     damping = 0.0 if source.is_disabled("DAMPER") else float(m.tendon_damping[k])
     limited = m.tendon_limited[k] and "range" not in source.ignore and not source.is_disabled("LIMIT", "CONSTRAINT")
-    limits, stop = (-np.inf, np.inf), (0.0, 0.0)
-    if limited and m.tendon_invweight0[k] > 0:
+    limits: tuple[float | None, float | None] = (None, None)
+    stop, ends = (0.0, 0.0), open_range(*map(float, m.tendon_range[k]))
+    if limited and ends is not None and m.tendon_invweight0[k] > 0:
         margin = float(m.tendon_margin[k])
-        limits = float(m.tendon_range[k, 0]) + margin, float(m.tendon_range[k, 1]) - margin
+        lower, upper = ends[0] + margin, ends[1] - margin
+        limits = lower if np.isfinite(lower) else None, upper if np.isfinite(upper) else None
         softness, inertia = softness_of(source, m.tendon_solref_lim[k]), 1 / float(m.tendon_invweight0[k])
         stop = inertia * softness.stiffness, inertia * softness.damping
-    if not (stiffness or damping or np.isfinite(limits[0])):
+    if not (stiffness or damping or limits != (None, None)):
         return None
     rest = float(m.tendon_lengthspring[k, 0]), float(m.tendon_lengthspring[k, 1])
     return TendonLaw(stiffness, damping, rest, limits, stop)
@@ -193,12 +220,12 @@ def _add_slide_forces(
         if rest[0] == rest[1] or not law.stiffness:
             added["spring"] = spring(name, law.stiffness or None, rest[0], law.damping or None)
         else:
-            dead_band = TendonLaw(law.stiffness, law.damping, (rest[0], rest[1]), (-np.inf, np.inf), (0.0, 0.0))
-            added["spring"] = spring(name, effort_law=lambda x, rate: -dead_band(x, rate))
-    if law is not None and np.isfinite(law.limits[0]):
-        limits = [x - zero for x in law.limits]
-        added["stop"] = stop(name, *limits, stiffness=law.stop[0], viscous=law.stop[1], exponent=1.0)
-        elements.limits[name] = (limits[0], limits[1])
+            dead_band = TendonLaw(law.stiffness, law.damping, (rest[0], rest[1]), (None, None), (0.0, 0.0))
+            added["spring"] = spring(name, effort_law=SlideLaw(dead_band))
+    if law is not None and law.limits != (None, None):
+        lower, upper = (None if x is None else x - zero for x in law.limits)
+        added["stop"] = stop(name, lower, upper, stiffness=law.stop[0], viscous=law.stop[1], exponent=1.0)
+        elements.limits[name] = -np.inf if lower is None else lower, np.inf if upper is None else upper
     if friction:
         added["friction"] = dry(name, 1.0, velocity=FRICTION_RATE, preload=friction)
     if armature:
@@ -222,7 +249,7 @@ def _add_site_tendon(source: Source, elements: Elements, k: int, law: TendonLaw 
             if last is not None and last[0] == here[0]:
                 constant_length += float(np.linalg.norm(here[1] - last[1])) / divisor
             elif last is not None:
-                segments.append((last[0], here[0], last[1], here[1], divisor))
+                segments.append(Segment(last[0], here[0], last[1], here[1], divisor))
             last = here
         else:
             source.pass_over("tendon", "tendon", k, "tendons that wrap around geoms are not represented")
@@ -237,11 +264,12 @@ def _site_force(segments, constant_length: float, law: TendonLaw) -> forces.Abst
     if (
         len(segments) == 1
         and not constant_length
-        and segments[0][4] == 1
+        and segments[0].divisor == 1
         and law.stop == (0.0, 0.0)
         and law.rest[0] == law.rest[1]
     ):
-        i, j, point_i, point_j, _ = segments[0]
-        spring: Any = forces.SpringDamper
-        return spring(i, j, point_i, point_j, law.stiffness or None, law.damping or None, law.rest[0])
+        part, spring = segments[0], cast(Any, forces.SpringDamper)
+        return spring(
+            part.i, part.j, part.point_i, part.point_j, law.stiffness or None, law.damping or None, law.rest[0]
+        )
     return forces.UserForce(SiteTendon(segments, constant_length, law))

@@ -24,18 +24,17 @@ from jaxmbs.io.models.mjcf.outgoing import (
     place_of,
     quaternion,
 )
+from jaxmbs.io.models.mjcf.tendons import SlideLaw, TendonLaw
+from jaxmbs.io.models.mjcf.write_couplings import add_coupling, add_tendon, complete_tendon, tendon_couplings
 from jaxmbs.io.models.mjcf.xml_document import Document, WrittenJoint, inertia_matrix
 from jaxmbs.io.models.model import Model, ModelError
+from jaxmbs.spatial import JointCoupling
 from jaxmbs.system.topology import spanning_tree
 
 # Attributes of the equalities that close loops, as stiff as steps of 1 ms allow: loops stay closed to about 1 µm.
 STIFF_EQUALITY = {"solref": "0.002 1", "solimp": "0.9999 0.9999 0.001 0.5 2"}
 # Moving bodies whose mass or a moment of inertia is not above this are refused, as by MuJoCo (its mjMINVAL).
 MIN_MASS_OR_INERTIA = 1e-15
-# Two axes count as parallel if the absolute cosine of their angle differs from 1 by less than this.
-MAX_AXIS_ERROR = 1e-9
-# Two points count as one if no coordinate differs by more than this, in units of length.
-MAX_POINT_ERROR = 1e-9
 
 
 def write_mjcf(model: Model) -> str:
@@ -66,10 +65,20 @@ def write_mjcf(model: Model) -> str:
     SubElement(SubElement(root, "default"), "equality", STIFF_EQUALITY)
     elements = {GROUND: SubElement(root, "worldbody")}
     document = Document(model, tree, start, places, root, elements, {}, option, [], {})
+    tendons = tendon_couplings(model)
     for k, name in enumerate(tree.bodies):
-        _add_body(document, k, name)
+        if name in tendons:
+            add_tendon(document, str(tree.joints[k]), name)
+        else:
+            _add_body(document, k, name)
+    for body, name in tendons.items():
+        complete_tendon(document, str(tree.joints[tree.bodies.index(body)]), name)
     for name in tree.cut:
-        _add_equality(document, name)
+        if isinstance(model.constraints[name], JointCoupling):
+            if name not in tendons.values():
+                add_coupling(document, name)
+        else:
+            _add_equality(document, name)
     # Stops come last: they depend on the inertia at their joint, which other forces add to.
     for name, force in sorted(model.forces.items(), key=lambda pair: isinstance(pair[1], forces.JointStop)):
         _add_force(force, document, f"force {name!r} ({type(force).__name__})", name)
@@ -218,7 +227,7 @@ def _(force: forces.JointStop, document, owner, name):
         raise ModelError(f"{owner}: MJCF has stops of the exponent 1 and with a viscous damping only")
     k, c = float(force.stiffness), 0.0 if force.viscous is None else float(force.viscous)
     inertia = document.inertia_at(written)
-    written.element.set("range", numbers(finite_range(force.lower, force.upper)))
+    written.element.set("range", numbers(x + written.shift for x in finite_range(force.lower, force.upper)))
     written.element.set("solreflimit", numbers((-k / inertia, -c / inertia)))
 
 
@@ -229,7 +238,9 @@ def _(force: forces.Actuator, document, owner, name):
     if callable(force.control):
         raise ModelError(f"{owner}: a control that is a function or a motion cannot be represented")
     given: dict[str, Any] = {"gaintype": "affine", "biastype": "affine"}
-    given |= {"gainprm": numbers(force.gain), "biasprm": numbers(force.bias)}
+    for key, (constant, by_length, by_rate) in (("gainprm", force.gain), ("biasprm", force.bias)):
+        given[key] = numbers((constant - by_length * written.shift, by_length, by_rate))
+    given["tendon" if written.is_tendon else "joint"] = written.element.get("name", "")
     for ours, theirs in (("control", "ctrl"), ("activation", "act"), ("effort", "force")):
         ends = getattr(force, f"{ours}_range")
         if ends is not None:
@@ -240,7 +251,7 @@ def _(force: forces.Actuator, document, owner, name):
         given["dyntype"] = "integrator" if force.integrates else "filter"
         if force.time_constant is not None:
             given["dynprm"] = number(force.time_constant)
-    SubElement(document.section("actuator"), "general", name=name, joint=written.element.get("name", ""), **given)
+    SubElement(document.section("actuator"), "general", name=name, **given)
     document.controls.append(float(force.control))
 
 
@@ -271,7 +282,7 @@ def _(force: forces.AbstractTorsionSpring, document, owner, name):
     if force.middle is not None:
         turns = np.round((now - float(force.middle)) / (2 * np.pi))
         now -= 2 * np.pi * turns
-    written, sense = _joint_along(document, force, HINGE, axis, owner)
+    written, sense = document.joint_along((force.i, force.j), HINGE, axis, owner)
     _add_spring(written, force, sense * (float(force.free_angle) - now))
 
 
@@ -284,8 +295,25 @@ def _(force: forces.AxialSpring, document, owner, name):
         document.places[body].point(np.zeros(3) if point is None else point)
         for body, point in ((force.i, force.point_i), (force.j, force.point_j))
     ]
-    written, sense = _joint_along(document, force, SLIDE, axis, owner, ends[1])
+    written, sense = document.joint_along((force.i, force.j), SLIDE, axis, owner, ends[1])
     _add_spring(written, force, sense * (float(force.free_length) - axis @ (ends[1] - ends[0])))
+
+
+@_add_force.register
+def _(force: forces.JointSpring, document, owner, name):
+    """Write a `JointSpring` as spring and damper of its joint or tendon."""
+    written, law = document.single(force.joint, owner), force.effort_law
+    if isinstance(law, SlideLaw) and written.is_tendon:
+        _add_dead_band(written, law.tension)
+        return
+    _refuse_functions(force, owner)
+    _add_spring(written, force, float(force.free) - written.primitive.value)
+
+
+def _add_dead_band(written: WrittenJoint, law: TendonLaw) -> None:
+    """Write a spring of a tendon without a force between two lengths, with its damper."""
+    ends = numbers(x + written.shift for x in law.rest)
+    written.element.attrib |= {"stiffness": number(law.stiffness), "damping": number(law.damping), "springlength": ends}
 
 
 def _refuse_functions(force, owner: str) -> None:
@@ -295,38 +323,16 @@ def _refuse_functions(force, owner: str) -> None:
             raise ModelError(f"{owner}: its {name} cannot be represented")
 
 
-def _joint_along(document: Document, force, kind: str, axis, owner: str, point=None) -> tuple[WrittenJoint, float]:
-    """Return the hinge or slide along the axis of a force, and ±1 for its sense; the force acts at `point` of body j."""
-    for k, name in enumerate(document.tree.joints):
-        if name is None:
-            continue
-        joint: Any = document.model.constraints[name]
-        if {joint.i, joint.j} != {force.i, force.j}:
-            continue
-        written = document.joints[name]
-        hinges = sum(c.primitive.kind != SLIDE for c in written)
-        # With a hinge in the same joint only the displacement of the anchor is that of the slide.
-        swung = point is not None and np.abs(point - written[0].anchor).max() > MAX_POINT_ERROR
-        if hinges > 1 or (kind == SLIDE and hinges and (swung or joint.i != force.i)):
-            continue
-        turned = -1 if document.tree.reversed[k] else 1
-        for one in written:
-            if one.primitive.kind == kind and one.primitive.axis is not None:
-                sense = turned * float(one.primitive.axis @ axis) * (1 if joint.i == force.i else -1)
-                if abs(abs(sense) - 1) < MAX_AXIS_ERROR:
-                    return one, float(np.sign(sense))
-    raise ModelError(f"{owner}: MJCF has such springs only in a {kind} of the tree along their axis")
-
-
 def _add_spring(written: WrittenJoint, force, short: float) -> None:
     """Add a spring to those of a joint. It has no force at the present coordinate plus `short`."""
-    element, now = written.element, written.primitive.value
+    element, now = written.element, written.primitive.value + written.shift
+    rest = "springlength" if written.is_tendon else "springref"
     k_before, c_before = (float(element.get(key, "0")) for key in ("stiffness", "damping"))
-    before = float(element.get("springref", number(now)))
+    before = float(element.get(rest, number(now)))
     k = 0.0 if force.stiffness is None else float(force.stiffness)
     c = 0.0 if force.damping is None else float(force.damping)
     if k + k_before:
-        element.set("springref", number((k_before * before + k * (now + short)) / (k + k_before)))
+        element.set(rest, number((k_before * before + k * (now + short)) / (k + k_before)))
         element.set("stiffness", number(k + k_before))
     if c + c_before:
         element.set("damping", number(c + c_before))
@@ -352,6 +358,8 @@ def _add_velocities(document: Document) -> None:
             qvel += [by_name[f"{body}.{name}"] for name in type(model.bodies[body]).velocities]
             continue
         for written in document.joints[joint]:
+            if written.is_tendon:
+                continue
             if written.primitive.kind != BALL:
                 qpos.append(written.primitive.value)
                 qvel.append(by_name[f"{joint}.{written.primitive.name}"])
