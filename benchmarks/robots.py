@@ -1,4 +1,4 @@
-"""Robot files that load without options, beside MuJoCo and Pinocchio: `python benchmarks/robots.py [PACKAGE=FOLDER=VERSION …]`.
+"""Robot files that load without options, beside MuJoCo and Pinocchio: `benchmarks/robots.py [PACKAGE=FOLDER=VERSION …]`.
 
 Without arguments the installed packages of `PACKAGES` are read. Writes robots.json, from which the docs take their tables;
 results of packages that are not read again are kept. A file counts if MuJoCo compiles it and a body in it has a mass
@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 
 import jax
+import numpy
 
 import jaxmbs as mbs
 
@@ -71,7 +72,7 @@ def compare(path: Path, model: mbs.Model) -> dict[str, float]:
 def row(folder: Path, version: str) -> dict:
     """Return the counts of a package and its largest differences, and the files that do not load, move or agree."""
     files, longest = files_of(folder), 0.0
-    found = {"not read": {}, "without motions": [], "different": {}}
+    found = {"not read": {}, "without motions": [], "not compared": {}, "different": {}}
     compared, largest = 0, dict.fromkeys(LIMITS, 0.0)
     for path in files:
         name, begin = str(path.relative_to(folder)), time.process_time()
@@ -82,7 +83,11 @@ def row(folder: Path, version: str) -> dict:
             continue
         finally:
             longest = max(longest, time.process_time() - begin)
-        errors = {key: float(abs(x)) for key, x in compare(path, model).items()}
+        try:
+            errors = {key: float(abs(x)) for key, x in compare(path, model).items()}
+        except numpy.linalg.LinAlgError:
+            found["not compared"][name] = "the masses do not determine its motion"
+            continue
         if not errors:
             found["without motions"].append(name)
         elif any(not errors[key] <= limit for key, limit in LIMITS.items()):

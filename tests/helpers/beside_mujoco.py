@@ -173,7 +173,7 @@ class Comparison:
 
     def _configuration(self):
         """Return q."""
-        m, model = self.source.m, self.model
+        model = self.model
         guess, _ = initial_motion.initial_motion(self.source, self.elements)
         for name, joints in self._couplings():
             guess[name] = np.array([initial_motion.joint_state(self.source, j)[0] for j in joints])

@@ -116,8 +116,10 @@ COUPLED = """<mujoco><option><flag contact="disable"/></option><worldbody>
 <body name="a"><joint name="h" axis="0 1 0.5" ref="20" armature="0.1"/><geom type="box" size=".1 .2 .3" mass="2"/>
   <body name="b" pos="0.5 0 0"><joint name="s" type="slide" axis="1 0 0" ref="0.1" stiffness="30" springref="0.2"/>
     <geom type="box" size=".1 .1 .2" mass="1"/>
-    <body name="c" pos="0.3 0 0"><joint name="k" axis="0 1 0" damping="0.1"/><geom size=".1" pos=".2 0 0" mass="1"/></body></body></body>
-<body name="d" pos="0 2 0"><joint name="x" axis="1 0 0"/><joint name="y" axis="0 1 0"/><geom size=".2" pos="0 0 .3" mass="3"/></body>
+    <body name="c" pos="0.3 0 0"><joint name="k" axis="0 1 0" damping="0.1"/>
+      <geom size=".1" pos=".2 0 0" mass="1"/></body></body></body>
+<body name="d" pos="0 2 0"><joint name="x" axis="1 0 0"/><joint name="y" axis="0 1 0"/>
+  <geom size=".2" pos="0 0 .3" mass="3"/></body>
 <body name="e" pos="0 3 0"><joint name="z" axis="1 0 0"/><geom size=".2" pos="0 0 .3" mass="3"/></body>
 </worldbody><tendon>
 <fixed name="t" stiffness="4" damping=".2" springlength=".1 .3" frictionloss=".2" armature=".3" range="-3 4" limited="true">

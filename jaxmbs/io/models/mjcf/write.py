@@ -227,7 +227,8 @@ def _(force: forces.JointStop, document, owner, name):
         raise ModelError(f"{owner}: MJCF has stops of the exponent 1 and with a viscous damping only")
     k, c = float(force.stiffness), 0.0 if force.viscous is None else float(force.viscous)
     inertia = document.inertia_at(written)
-    written.element.set("range", numbers(x + written.shift for x in finite_range(force.lower, force.upper)))
+    ends = [None if end is None else float(end) + written.shift for end in (force.lower, force.upper)]
+    written.element.set("range", numbers(finite_range(*ends)))
     written.element.set("solreflimit", numbers((-k / inertia, -c / inertia)))
 
 

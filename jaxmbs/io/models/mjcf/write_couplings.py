@@ -35,7 +35,7 @@ class Term(NamedTuple):
 
 def tendon_couplings(model: Model) -> dict[str, str]:
     """Return couplings by body, for massless bodies that only slide on the ground as a linear coupling says."""
-    found = {}
+    found: dict[str, str] = {}
     for name, coupling in model.constraints.items():
         if not isinstance(coupling, spatial.JointCoupling) or coupling.i != GROUND or coupling.kinds[0] != "slide":
             continue
@@ -87,11 +87,9 @@ def add_coupling(document: Document, name: str) -> None:
     equality = document.section("equality")
     first, *others = terms
     if len(terms) <= 2 and not any(term.written.is_tendon for term in terms):
-        powers = (
-            sum(Polynomial(-term.coefficients / first.coefficients[1]) for term in others).coef if others else [0.0]
-        )
-        ends = {f"joint{k + 1}": term.written.element.get("name", "") for k, term in enumerate(terms)}
-        SubElement(equality, "joint", name=name, **ends, polycoef=_polycoef(powers))
+        powers = -others[0].coefficients / first.coefficients[1] if others else np.zeros(1)
+        joints = {f"joint{k + 1}": term.written.element.get("name", "") for k, term in enumerate(terms)}
+        SubElement(equality, "joint", joints | {"name": name, "polycoef": _polycoef(powers)})
         return
     straight = SubElement(document.section("tendon"), "fixed", name=f"{name}.linear")
     for term in terms[: len(terms) - len(bent)]:
@@ -103,7 +101,7 @@ def add_coupling(document: Document, name: str) -> None:
             ends["tendon2"] = f"{name}.other"
             other = SubElement(document.section("tendon"), "fixed", name=ends["tendon2"])
             _add_joint(other, term.written, 1.0, name)
-    SubElement(equality, "tendon", name=name, **ends, polycoef=_polycoef(powers))
+    SubElement(equality, "tendon", ends | {"name": name, "polycoef": _polycoef(powers)})
 
 
 def _polycoef(powers) -> str:

@@ -14,7 +14,6 @@ from jaxmbs.io.models.mjcf.outgoing import MujocoJoint, in_space, numbers, quate
 from jaxmbs.io.models.model import Model, ModelError
 from jaxmbs.system.topology import ROOT, Tree
 
-
 # Two axes count as parallel if the absolute cosine of their angle differs from 1 by less than this.
 MAX_AXIS_ERROR = 1e-9
 # Two points count as one if no coordinate differs by more than this, in units of length.

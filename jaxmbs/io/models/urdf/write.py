@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from jaxmbs import forces
 from jaxmbs.element import GROUND
-from jaxmbs.io.models.links.tree import BALL, HINGE, SLIDE, LinkFrame, NO_LIMIT, finite_range
+from jaxmbs.io.models.links.tree import BALL, HINGE, NO_LIMIT, SLIDE, LinkFrame, finite_range
 from jaxmbs.io.models.mjcf.outgoing import (
     MujocoJoint,
     assembled_guess,
