@@ -200,6 +200,26 @@ class Values:
             lines.append(f"| {name} {row['version']} | {count} | {loaded} | {missing or '–'} |")
         return "\n".join(lines)
 
+    def robot_equations(self) -> str:
+        """Return the table of largest differences of the equations of robot files, and the files that are not compared."""
+        lines = ["| package | compared | agree | Δ M | Δ accelerations | others |", "|---|--:|--:|--:|--:|---|"]
+        for name, row in self.robots.items():
+            errors = [power_of_ten(self.scale * row["largest differences"][key], 1) for key in ("mass", "acceleration")]
+            counts = [round(self.scale * x) for x in (row["agree"] + len(row["different"]), row["agree"])]
+            still = len(row["without motions"])
+            others = [f"{round(self.scale * still)} in which nothing moves"] if still else []
+            for file, found in row["different"].items():
+                sizes = [power_of_ten(self.scale * found[key], 1) for key in ("mass", "acceleration")]
+                others.append(f"`{Path(file).name}` differs by {' and '.join(sizes)}")
+            lines.append(f"| {name} | {' | '.join(map(str, [*counts, *errors]))} | {'; '.join(others) or '–'} |")
+        return "\n".join(lines)
+
+    def robot_parts_left_out(self) -> str:
+        """Return the kinds of elements that are left out of comparisons, each with the number of files."""
+        kinds = sorted({kind for row in self.robots.values() for kind in row["left out"]})
+        count = lambda kind: round(self.scale * sum(row["left out"].get(kind, 0) for row in self.robots.values()))
+        return ", ".join(f"{kind} ({count(kind)})" for kind in kinds)
+
     def accelerations(self) -> str:
         """Return the table of evaluations of accelerations of mechanisms, beside textbook JAX."""
         lines = ["| mechanism | operations | ns | compile s | textbook JAX ns |", "|---|--:|--:|--:|--:|"]

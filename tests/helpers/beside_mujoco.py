@@ -121,6 +121,9 @@ class Comparison:
         for k in range(len(m.actuator_trntype)):
             if ("actuator", repr(self.source.name("actuator", k))) in passed_over:
                 m.actuator_gainprm[k] = m.actuator_biasprm[k] = 0
+        for j, name in enumerate(self.source.joints):
+            if ("armature", f"joint {name!r}") in passed_over:
+                m.dof_armature[np.flatnonzero(m.dof_jntid == j)] = 0
         for k in range(m.ntendon):
             if ("tendon", repr(self.source.name("tendon", k))) in passed_over:
                 m.tendon_stiffness[k] = m.tendon_damping[k] = 0

@@ -8,6 +8,7 @@ import pinocchio as pin
 
 from equations_by_rates import Equations, Motion, rate_in_time
 from jaxmbs.io.models.possible_inertia import possible_inertia
+from jaxmbs.io.models.xml_lines import parse_xml
 
 # Names of the entries of an inertia in URDF, by row and column.
 ENTRIES = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
@@ -30,10 +31,12 @@ class Comparison:
         model: the model.
         x: displacement from the neutral configuration (nv,).
         u: velocities (nv,).
+        still: True for joints that move no mass, (nv,).
+        rows: J (rows, nv) of `mimic`, with J u = 0.
     """
 
     def __init__(self, path, model, seed=0, reach=0.6):
-        root = ElementTree.fromstring(path.read_bytes())
+        root = parse_xml(path.read_bytes())
         _repair_inertias(root)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -41,22 +44,27 @@ class Comparison:
         self.model, self.data = model, self.robot.createData()
         rng, nv = np.random.default_rng(seed), self.robot.nv
         self.x, self.u = rng.uniform(-reach, reach, nv), rng.normal(size=nv)
-        self.rows, self.values = self._mimics(root)
+        self.still = np.diag(self._mass()) == 0
+        self.x[self.still] = self.u[self.still] = 0
+        self.rows, values = self._mimics(root)
         inverse = np.linalg.pinv(self.rows, 1e-9)
-        self.x -= inverse @ (self.rows @ self.x - self.values)
+        self.x -= inverse @ (self.rows @ self.x - values)
         self.u -= inverse @ (self.rows @ self.u)
 
     def errors(self):
         """Return the differences of all equations as `Errors`."""
         robot, data, q = self.robot, self.data, self._configuration(0.0)
-        bias = pin.rnea(robot, data, q, self.u, np.zeros(robot.nv))
-        reference = Equations(self._mass(), -robot.damping * self.u - bias, self.rows, np.zeros(len(self.rows)))
+        force = -robot.damping * self.u - pin.rnea(robot, data, q, self.u, np.zeros(robot.nv))
+        mass, kept = self._mass(), ~self.still
+        reference = Equations(mass[kept][:, kept], force[kept], self.rows[:, kept], np.zeros(len(self.rows)))
         r = self._by_rates(0.0)
         drift = rate_in_time(lambda t: self._by_rates(t) @ self.u)
         guess = {name: self._coordinates(name) for name in self.model.bodies}
         for name, dofs in self._couplings():
             guess[name] = self.x[dofs]
-        return Motion(self.model, np.asarray(self.model.coordinates(guess)), r @ self.u, r, drift).errors(reference)
+        return Motion(self.model, np.asarray(self.model.coordinates(guess)), r @ self.u, r[:, kept], drift).errors(
+            reference
+        )
 
     def _configuration(self, t):
         """Return Pinocchio's q after the time t, as if the velocities stayed as they are."""
@@ -69,17 +77,16 @@ class Comparison:
         return upper + np.triu(upper, 1).T
 
     def _mimics(self, root):
-        """Return rows J (rows, nv) and values c with J x = c for `mimic` and for joints that move no mass."""
-        robot, still = self.robot, np.flatnonzero(np.diag(self._mass()) == 0)
-        rows, values = [np.eye(robot.nv)[k] for k in still], [0.0 for _ in still]
+        """Return rows J (rows, nv) and values c (rows,) with J x = c for `mimic`."""
+        robot, unit = self.robot, np.eye(self.robot.nv) * ~self.still
+        rows, values = [], []
         for joint in root.findall("joint"):
             mimic = joint.find("mimic")
             ends = () if mimic is None else (joint.get("name"), mimic.get("joint"))
             if ends and all(map(robot.existJointName, ends)):
                 k, other = (robot.joints[robot.getJointId(name)].idx_v for name in ends)
-                if k not in still:
-                    ratio = float(mimic.get("multiplier", "1"))
-                    rows.append(np.eye(robot.nv)[k] - ratio * np.eye(robot.nv)[other])
+                if not self.still[k]:
+                    rows.append(unit[k] - float(mimic.get("multiplier", "1")) * unit[other])
                     values.append(float(mimic.get("offset", "0")))
         return np.reshape(rows, (-1, robot.nv)), np.array(values)
 
@@ -111,8 +118,12 @@ class Comparison:
         found = np.zeros((layout.m, robot.nv))
         for name in self.model.bodies:
             frame, own = self._frame(name), layout.velocity_slices[name]
-            along = pin.getFrameJacobian(robot, data, frame, pin.LOCAL_WORLD_ALIGNED)
-            found[own] = np.concatenate([along[:3], pin.getFrameJacobian(robot, data, frame, pin.LOCAL)[3:]])
+            along, local = (
+                # Pinocchio returns a vector if there is one velocity.
+                pin.getFrameJacobian(robot, data, frame, axes).reshape(6, -1)
+                for axes in (pin.LOCAL_WORLD_ALIGNED, pin.LOCAL)
+            )
+            found[own] = np.concatenate([along[:3], local[3:]])
         for name, dofs in self._couplings():
             found[layout.entries(name, velocities=True)[0]] = np.eye(robot.nv)[dofs]
         return found

@@ -255,3 +255,35 @@ def test_what_may_be_left_out(tmp_path):
         with pytest.warns(UserWarning, match=rf"{part}: joint 'a' \(line 6\): "):
             assert "a" in loaded(tmp_path, TWO_BARS.replace("</joint>", f"{odd}</joint>", 1)).constraints
         assert loaded(tmp_path, TWO_BARS.replace("</joint>", f"{odd}</joint>", 1), ignore=(part,)).passed_over == ()
+
+
+def test_joints_that_mimic_others_have_the_masses_and_accelerations_of_pinocchio(tmp_path):
+    """With an impossible inertia, and joints that move no mass, which are held at zero."""
+    beside_pinocchio = pytest.importorskip("beside_pinocchio")
+    link = lambda name, moments: f'<link name="{name}">{robots._inertial(1, (0, 0.1, 0.5), moments)}</link>'
+    joint = lambda name, parent, child, axis, more="": (
+        f'<joint name="{name}" type="{"prismatic" if name == "s" else "continuous"}"><parent link="{parent}"/>'
+        f'<child link="{child}"/><origin xyz="0.3 0 0.2" rpy="0.1 0.2 0.3"/><axis xyz="{axis}"/>{more}</joint>'
+    )
+    no_limit = '<limit lower="-1e6" upper="1e6" effort="1" velocity="1"/>'
+    text = "".join(
+        [
+            *(
+                '<link name="base"/>',
+                link("a", (0.1, 0.2, 0.15)),
+                link("b", (0.1, 0.2, 0.4)),
+                link("c", (0.1, 0.1, 0.1)),
+            ),
+            *('<link name="tip"/>', joint("h", "base", "a", "0 1 0", '<dynamics damping="0.3"/>')),
+            joint("k", "a", "b", "1 0 0", '<mimic joint="h" multiplier="-2" offset="0.1"/>'),
+            joint("s", "b", "c", "0 1 1", f'<mimic joint="k" multiplier="0.3"/>{no_limit}'),
+            joint("idle", "c", "tip", "0 0 1"),
+        ]
+    )
+    with pytest.warns(UserWarning, match="inertia: link 'b'"):
+        model = loaded(tmp_path, f'<robot name="r">{text}</robot>')
+    errors = beside_pinocchio.Comparison(tmp_path / "robot.urdf", model, 2).errors()
+    assert errors.mass < 1e-13
+    assert errors.acceleration < 1e-11
+    assert errors.gap < 1e-11
+    assert errors.freedoms == 0
