@@ -123,7 +123,10 @@ class Comparison:
                 m.actuator_gainprm[k] = m.actuator_biasprm[k] = 0
         for j, name in enumerate(self.source.joints):
             if ("armature", f"joint {name!r}") in passed_over:
-                m.dof_armature[np.flatnonzero(m.dof_jntid == j)] = 0
+                own = np.flatnonzero(m.dof_jntid == j)
+                # Masses of bodies that turn about their centres of mass are computed beforehand.
+                m.dof_M0[own] -= m.dof_armature[own]
+                m.dof_armature[own] = 0
         for k in range(m.ntendon):
             if ("tendon", repr(self.source.name("tendon", k))) in passed_over:
                 m.tendon_stiffness[k] = m.tendon_damping[k] = 0
