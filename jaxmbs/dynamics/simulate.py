@@ -202,9 +202,10 @@ def _initial_state(mech: Mechanism, q, v0, times, tolerance: float) -> tuple[Ini
     """
     v, named = mech.velocities(v0), mech.named_velocities(v0)
     dtype = jnp.result_type(q, v)
-    q, v, t = q.astype(dtype), v.astype(dtype), times[0].astype(dtype)
+    # NumPy takes known numbers: JAX would compile an operation for each.
+    t = jnp.asarray((np.asarray(times) if is_concrete(times) else times)[0], dtype)
+    q, v, converged = q.astype(dtype), v.astype(dtype), jnp.asarray(np.int32(Status.CONVERGED))
     known = all(map(is_concrete, jax.tree.leaves((mech, q, t))))
-    converged = jnp.asarray(int(Status.CONVERGED), jnp.int32)
     if known and is_assembled(mech, q, t):
         return InitialState(q, v, named), converged
     if not known and mech.layout.m > MAX_SEARCHED_VELOCITIES:

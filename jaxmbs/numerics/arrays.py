@@ -391,18 +391,21 @@ def check_fields(element: Any) -> None:
     for field in element.__dataclass_fields__.values():
         if "shape" not in field.metadata:
             continue
-        shape, value, name = field.metadata["shape"], getattr(element, field.name), field.name.lstrip("_")
+        # The zeros of a `Sparse` are not written out: an operation of JAX would do that.
+        shape, value, name = field.metadata["shape"], vars(element)[field.name], field.name.lstrip("_")
         if value is None and field.metadata["optional"]:
             continue
-        kind = getattr(getattr(value, "dtype", None), "kind", "O")
-        if not (kind == "f" and np.ndim(value) == len(shape)) or any(
-            want is not None and want != got for want, got in zip(shape, np.shape(value), strict=True)
+        entries = value.values if type(value) is Sparse else value
+        kind = getattr(getattr(entries, "dtype", None), "kind", "O")
+        found = value.shape if kind == "f" else ()
+        if not (kind == "f" and len(found) == len(shape)) or any(
+            want is not None and want != got for want, got in zip(shape, found, strict=True)
         ):
             what = "a number" if shape == () else f"an array of shape {shape}".replace("None", "n")
-            got = f"shape {np.shape(value)}" if kind == "f" else repr(value)
+            got = f"shape {found}" if kind == "f" else repr(value)
             raise ValueError(f"{name} must be {what}, got {got}")
-        if is_concrete(value) and not np.all(np.isfinite(np.asarray(value))):
-            raise ValueError(f"{name} must be finite, got {np.asarray(value)}")
+        if is_concrete(entries) and not np.all(np.isfinite(np.asarray(entries))):
+            raise ValueError(f"{name} must be finite, got {np.asarray(getattr(element, field.name))}")
 
 
 def with_fields(kind: type, module: Any, **fields: Any) -> Any:

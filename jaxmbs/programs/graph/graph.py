@@ -70,11 +70,13 @@ class Graph:
         if region is None:
             region = self.root
             for arg in args:
-                if arg.region.depth > region.depth:
+                if arg.region is not region and arg.region.depth > region.depth:
                     region = arg.region
         node.region = region
         if uniform is None:
-            uniform = op not in IN_MEMORY and bool(args) and all(arg.uniform for arg in args)
+            uniform = bool(args) and op not in IN_MEMORY
+            for arg in args:
+                uniform = uniform and arg.uniform
         node.uniform = uniform
         node.serial = self._serial
         self._serial += 1
@@ -135,10 +137,11 @@ class Graph:
                 return a if op == "mul" else b
             if b is self.zero:
                 return b if op == "mul" else a
-        if args[0].kind == TRUTH and op in OF_TRUTHS:
-            return OF_TRUTHS[op](self.make, *args)
-        if args[0].kind == INTEGER and op in ("div", "rem"):
-            op = "i" + op
+        if args[0].kind != REAL:
+            if args[0].kind == TRUTH and op in OF_TRUTHS:
+                return OF_TRUTHS[op](self.make, *args)
+            if args[0].kind == INTEGER and op in ("div", "rem"):
+                op = "i" + op
         for arg in args:
             if arg.op != "const":
                 break
@@ -151,9 +154,13 @@ class Graph:
         """Return an operation as it is, without simplification; commutative arguments in the order of their making."""
         if op in COMMUTATIVE and args[0].serial > args[1].serial:
             args = args[::-1]
-        if op in COMPARISONS:
-            kind = TRUTH
-        return self.unique(op, args, kind or args[0].kind)
+        # As `unique`, without a call.
+        key = (op, args, None)
+        found = self._known.get(key)
+        if found is None:
+            kind = TRUTH if op in COMPARISONS else kind or args[0].kind
+            found = self._known[key] = self.node(op, args, kind)
+        return found
 
     def _fold(self, op: str, values: list[Any], kind: str) -> Any:
         """Return the result of an operation with constant arguments as a Python number of a kind."""

@@ -25,6 +25,7 @@ from jaxmbs.programs.derivatives.derived import (
     tangent_program,
 )
 from jaxmbs.programs.runtime import jax_compat
+from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.sharding import by_shards
 from jaxmbs.programs.tracing.program import Program, release_graphs
 from jaxmbs.programs.tracing.rules import rule
@@ -219,7 +220,7 @@ def _lowering_rule(platform: str):
 
     def lower(*args, program: Program, batch, emission):
         """Lower a program by the backend of the platform, then delete graphs that are not worth their memory."""
-        with _lowering:
+        with _lowering, without_garbage_collection():
             results = backend_for(emission, platform, program).lower(program, batch, args, platform)
             release_graphs(program)
         return results

@@ -6,6 +6,7 @@ loop) stay there, as offsets into a buffer, until their scalars are needed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -72,6 +73,12 @@ class Tracer:
         different = array([self.graph.constant(x) for x in flat[first].tolist()], (len(first),))
         return different[place].reshape(values.shape)
 
+    def literal(self, value) -> np.ndarray:
+        """Return a literal of a jaxpr as an array of constant nodes."""
+        if value.__class__ in (float, int, bool):
+            return array([self.graph.constant(value)], ())
+        return self.constants(value)
+
     def nodes(self, value) -> np.ndarray:
         """Return a value as an array of nodes: scalars in memory are loaded, deferred arrays are computed."""
         if isinstance(value, Memory):
@@ -104,7 +111,7 @@ class Tracer:
         eqn = None
         try:
             for eqn, rule, takes_memory, atoms in equations:
-                inputs = [values[x] if literal is None else self.constants(literal.val) for x, literal in atoms]
+                inputs = [values[x] if literal is None else self.literal(literal) for x, literal in atoms]
                 if rule is None:
                     raise ProgramError(unknown_primitive(eqn.primitive.name))
                 if not checked:
@@ -163,16 +170,22 @@ def _equations_with_rules(
     """Return the needed equations of a jaxpr, and the types of their results.
 
     With each equation come its rule, True if that takes arrays in memory, and for each input (variable, None) or
-    (None, literal).
+    (None, number or array).
     """
     equations: list = []
     dtypes: set = set()
     for eqn in needed_equations(jaxpr):
         name = eqn.primitive.name
-        atoms = [(None, x) if hasattr(x, "val") else (x, None) for x in eqn.invars]
+        atoms = [(None, _number(x.val)) if hasattr(x, "val") else (x, None) for x in eqn.invars]
         equations.append((eqn, RULES.get(name), name in TAKES_MEMORY, atoms))
         dtypes.update(_dtype_of(var.aval) for var in eqn.outvars)
     return equations, dtypes - {None}
+
+
+def _number(value) -> Any:
+    """Return a literal as a Python number if that has its value and kind, else unchanged."""
+    number = np.asarray(value)
+    return value if number.ndim or number.dtype.kind not in "fiub" else number.item()
 
 
 def _dtype_of(aval) -> np.dtype | None:
@@ -209,7 +222,9 @@ def elementwise(function: Callable, *args: np.ndarray) -> np.ndarray:
         result[()] = function(*(x.item() for x in args))
         return result
     if any(x.shape != shape for x in args[1:]):
-        args = np.broadcast_arrays(*args)
+        shape = max((x.shape for x in args), key=len)
+        full = lambda x: array([x.item()] * math.prod(shape), shape) if x.shape == () else x
+        args = np.broadcast_arrays(*map(full, args))
         shape = args[0].shape
     entries = list(zip(*(x.ravel().tolist() for x in args), strict=True))
     if len(entries) <= tuning.MAX_ENTRIES_ONE_BY_ONE:
