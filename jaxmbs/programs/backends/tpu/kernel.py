@@ -62,7 +62,8 @@ class Tiles(AbstractEvaluation):
         super().__init__(program)
         self.inputs, self.memory = inputs, memory
         # Zeros that Mosaic takes for values that differ from sample to sample.
-        self._zero = lax.shift_right_logical(lax.broadcasted_iota(INT, TILE, 1), lax.full(TILE, 31, INT))
+        places = lax.broadcasted_iota(INT, TILE, 0) + lax.broadcasted_iota(INT, TILE, 1)
+        self._zero = lax.shift_right_logical(places, lax.full(TILE, 31, INT))
 
     def constant(self, node):
         if node.kind == INTEGER:
