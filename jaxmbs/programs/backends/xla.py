@@ -20,6 +20,8 @@ from jaxmbs.programs.tracing.program import Program
 class ElementwiseXLA(AbstractBackend):
     """Runs a program as one XLA operation over the whole batch for each scalar operation. Loops are XLA's loops."""
 
+    by_shard_map = True
+
     def takes(self, platform):
         return True
 

@@ -24,6 +24,7 @@ class AbstractTiles(AbstractBackend):
         interpret: True if JAX operations do what the kernel says, on any platform.
     """
 
+    by_shard_map = True
     interpret: ClassVar[bool]
 
     def refusal(self, program):

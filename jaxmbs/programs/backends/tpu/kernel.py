@@ -279,7 +279,13 @@ def kernel(program: Program, shared: Sequence[bool], tiles: int, interpret: bool
         interpret=interpret,
         name="".join(x if x.isalnum() else "_" for x in program.name),
     )
-    return lambda *args: list(call(*args))
+
+    def run(*args):
+        """Return the outputs; loops of the kernel count in 32 bits whatever `jax_enable_x64` says."""
+        with jax.enable_x64(False):
+            return list(call(*args))
+
+    return run
 
 
 def _copy(source, target) -> None:
