@@ -1,7 +1,7 @@
 """Kernels for TPUs, as far as a machine without one can prove them: what JAX makes of them on this processor."""
 
 import inspect
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +18,9 @@ from jaxmbs.programs.runtime import primitive, tuning
 from linkages import four_bar as driven_four_bar
 from linkages import four_bar_guess
 
-# LLVM would take most of the time of a test to optimise code that runs once.
-UNOPTIMISED = {"xla_backend_optimization_level": 0}
+# XLA computes shared values again in each fusion. Without optimisation it rounds them differently there, so that rows are
+# exchanged in one place and not in another; in a kernel of a TPU each value is computed once.
+OPTIMISED = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
 # Rounding errors of float32 that results of short programs may have.
 ROUNDINGS = 10
 EPS = float(np.finfo(np.float32).eps)
@@ -28,7 +29,8 @@ EPS = float(np.finfo(np.float32).eps)
 def interpreted(f, *args):
     """Return the results of a function of a batch, by the kernel of a TPU."""
     with primitive.emission("tpu-on-host"):
-        return jax.tree.map(np.asarray, jax.jit(f).lower(*args).compile(UNOPTIMISED)(*args))
+        compiled = jax.jit(f).lower(*args).compile(OPTIMISED)
+        return jax.tree.map(np.array, jax.block_until_ready(compiled(*args)))
 
 
 def single(tree):
@@ -140,35 +142,36 @@ def designs(count):
     return single({name: length * rng.uniform(0.5, 1.6, count) for name, length in nominal.items()})
 
 
+@pytest.mark.slow
 def test_kinematics():
-    """Positions, statuses and derivatives by lengths, with designs that lock up and designs that cannot be assembled."""
+    """Positions, statuses and derivatives by lengths against float64; some designs lock up or cannot be assembled."""
     times = np.linspace(0, 6, 5, dtype=np.float32)
 
-    def end(b):
+    def end(b, dtype):
         guess = four_bar_guess({k: lax.stop_gradient(x) for k, x in b.items()}, 0.0)
-        run = mbs.kinematics(driven_four_bar(b).astype(jnp.float32), times, guess)
-        good = run.status[-1] == 0
-        return jnp.where(good, run.q[-1] @ jnp.linspace(-1, 1, 9, dtype=jnp.float32), 0), (run.q, run.status)
+        run = mbs.kinematics(driven_four_bar(b).astype(dtype), times.astype(dtype), guess)
+        return jnp.where(run.status[-1] == 0, run.q[-1, 3:6].sum(), 0), (run.q, run.status)
 
-    batch = jax.vmap(jax.value_and_grad(end, has_aux=True))
+    batch = lambda dtype: jax.vmap(jax.value_and_grad(partial(end, dtype=dtype), has_aux=True))
     b = designs(1500)
-    (value, (q, status)), slopes = interpreted(batch, b)
-    (value_0, (q_0, status_0)), slopes_0 = jax.tree.map(np.asarray, jax.jit(batch)(b))
-    assert len(set(status_0.ravel())) == 3
+    (value, (q, status)), slopes = interpreted(batch(jnp.float32), b)
+    exact = jax.jit(batch(jnp.float64))(jax.tree.map(lambda x: x.astype(jnp.float64), b))
+    (expected, (_, expected_status)), expected_slopes = jax.tree.map(np.asarray, exact)
+    assert set(expected_status.ravel()) == {0, mbs.Status.NOT_ASSEMBLED, mbs.Status.LOCKED_UP}
     # Where a lock-up is near, rounding decides.
-    same = (status == status_0).all(axis=1)
-    assert same.mean() > 0.998
-    good = same & (status_0 == 0).all(axis=1)
-    size = 10.0
-    # The condition of a result is the derivative of the angles by the lengths, whose rounding is EPS.
-    condition = 1 + sum(np.abs(x) for x in jax.tree.leaves(slopes_0))
-    np.testing.assert_array_less(np.abs(value - value_0)[good], 100 * EPS * size * condition[good])
-    for a, b in zip(jax.tree.leaves(slopes), jax.tree.leaves(slopes_0), strict=True):
-        np.testing.assert_array_less(np.abs(a - b)[good], 100 * EPS * condition[good] ** 2)
+    same = (status == expected_status).all(axis=1)
+    assert same.mean() > 0.995
+    good = same & (expected_status == 0).all(axis=1)
+    # An error of a length by its rounding, and what it does to the result, and to the derivative in second order.
+    condition = 1 + sum(np.abs(x) for x in jax.tree.leaves(expected_slopes))
+    np.testing.assert_array_less(np.abs(value - expected)[good], ROUNDINGS * EPS * 5.0 * condition[good])
+    for name in slopes:
+        error = np.abs(slopes[name] - expected_slopes[name])[good]
+        np.testing.assert_array_less(error, ROUNDINGS * EPS * 5.0 * condition[good] ** 3)
     assert np.isfinite(q).all()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", [mbs.JointCoordinates(), mbs.Augmented()])
 def test_simulation_and_gradient(formulation):
     """40 steps and the gradient by four lengths."""

@@ -40,8 +40,9 @@ def emission(name: str) -> AbstractContextManager[Any]:
     run on all of them.
 
     Args:
-        name: "llvm", machine code on CPUs and one kernel on NVIDIA GPUs, the default; "xla", elementwise XLA operations;
-            "array", JAX's array operations as they were written; "gpu-on-host", a GPU's kernel on a CPU, for tests.
+        name: "llvm", machine code on CPUs and one kernel on NVIDIA GPUs and TPUs, the default; "xla", elementwise XLA
+            operations; "array", JAX's array operations as they were written; "gpu-on-host" and "tpu-on-host", a GPU's or
+            a TPU's kernel on a CPU, for tests.
 
     Returns:
         The context manager.
