@@ -11,7 +11,7 @@ NEWEST := .venv-newest/bin
 QUICK := tests/system/test_topology.py tests/system/test_messages.py tests/planar/test_jacobians_by_hand.py tests/numerics \
 	tests/haug/test_3_1_concepts.py tests/haug/test_3_6_analysis.py tests/project/test_interface.py tests/project/test_settings.py
 
-.PHONY: help demo quick test test-all test-variants test-slow test-kernels test-newest consistent verify campaign bench \
+.PHONY: help demo quick test test-all test-variants test-slow test-kernels test-newest test-tpu consistent verify campaign bench \
 	comparison numbers docs figures site-check wheel lint format clean
 
 help: ## the targets
@@ -45,6 +45,10 @@ test-newest: .venv-newest/installed ## the engine, and a mechanism in every anal
 consistent: lint ## lists and pages that a new class has to be added to, see CONTRIBUTING.md
 	$(BIN)/pytest -n 2 $(addprefix tests/project/test_,$(addsuffix .py,interface docstrings nothing_is_forgotten site pages abstract_or_final annotations))
 	$(BIN)/pytest tests/spatial tests/viz tests/io/test_model_files.py -k "forgotten or is_complete or published_schema"
+
+# Of libtpu alone: JAX looks for TPUs wherever it finds it, so it has a folder of its own.
+test-tpu: .venv/libtpu ## kernels for TPUs, compiled by their own compiler
+	PYTHONPATH=.venv/libtpu JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 ALLOW_MULTIPLE_LIBTPU_LOAD=1 $(BIN)/pytest -W default tests/programs/test_tpu_compiler.py
 
 # MuJoCo, Pinocchio and Exudyn take part in the diagrams if they are installed: .venv/bin/pip install -e ".[bench]"
 verify: .venv/installed ## every published problem and closed form; writes the page "Verification"
@@ -98,6 +102,10 @@ clean: ## remove what the other targets made
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@
+
+.venv/libtpu: .venv/installed
+	$(BIN)/pip install -q --no-deps --target .venv/libtpu libtpu
+	touch .venv/libtpu
 
 .venv-newest/installed: pyproject.toml
 	$(NEWEST_PYTHON) -m venv .venv-newest

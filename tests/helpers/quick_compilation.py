@@ -2,6 +2,7 @@
 
 import os
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from llvmlite import binding
 
@@ -15,8 +16,11 @@ if version("jaxlib").startswith("0.10."):
 def choose() -> None:
     """Set these flags, before those of the environment; call it before JAX compiles anything.
 
-    JAXMBS_TEST_PROCESSOR=haswell compiles for a processor without AVX-512, where rounding differs.
+    JAXMBS_TEST_PROCESSOR=haswell compiles for a processor without AVX-512, where rounding differs. With libtpu no flags are
+    set: it ends the process for those of other platforms.
     """
+    if find_spec("libtpu"):
+        return
     processor = os.environ.get("JAXMBS_TEST_PROCESSOR")
     flags = [*FLAGS, "--xla_cpu_max_isa=AVX2"] if processor else FLAGS
     os.environ["XLA_FLAGS"] = " ".join([*flags, os.environ.get("XLA_FLAGS", "")])

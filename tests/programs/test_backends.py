@@ -44,7 +44,7 @@ def test_a_new_backend_runs_programs_and_their_derivatives(monkeypatch):
     assert all(batch[0] == 3 and platform == "cpu" for _, batch, platform in counting.asked)
 
 
-@pytest.mark.parametrize("platform", ["rocm", "tpu", "other"])
+@pytest.mark.parametrize("platform", ["rocm", "other"])
 def test_what_no_backend_of_its_own_takes_runs_by_xla(platform):
     assert backends.backend_for("llvm", platform).explain() == "straight-line, XLA"
 

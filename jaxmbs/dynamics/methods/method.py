@@ -16,7 +16,7 @@ from jaxmbs.formulations.abstract import AbstractEquations, Closed, Scales
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.reactive import with_force_fields, with_reactive_forces
 from jaxmbs.formulations.stateful import equations_of
-from jaxmbs.numerics.arrays import finite, where_tree
+from jaxmbs.numerics.arrays import finite, indices, where_tree
 from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, gap_limit
@@ -186,9 +186,9 @@ class Grid(NamedTuple):
 
     def boundaries(self, times) -> Float[Array, " K"]:
         """Return times (K,) of boundaries, `steps` steps apart, from output times (T,), which are among them."""
-        k, part = np.array(self.interval), np.array(self.part)
-        following = times[np.minimum(k + 1, len(times) - 1)]
-        return times[k] + (following - times[k]) * part.astype(times.dtype)
+        last, part = len(times) - 1, np.array(self.part)
+        before, following = (times[indices(k)] for k in (self.interval, [min(k + 1, last) for k in self.interval]))
+        return before + (following - before) * part.astype(times.dtype)
 
 
 class AbstractMethod(eqx.Module):
@@ -230,7 +230,7 @@ class AbstractFixedStep(AbstractMethod):
         )
         first, others = ProgramWithFallback(rollout)(setup, grid.boundaries(times), start.q, start.v)
         rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, others)
-        return jax.tree.map(lambda x: x[np.array(grid.rows)], rows)
+        return jax.tree.map(lambda x: x[indices(grid.rows)], rows)
 
     def _rollout(self, scaled: ScaledEquations, times, steps: int, start: InitialState):
         """Return (q, v, status) at the first of the times, and rows of each at the others, `steps` steps apart."""

@@ -11,6 +11,7 @@ import jax
 from jaxmbs.programs.backends.backend import AbstractBackend
 from jaxmbs.programs.backends.cpu.backend import MachineCodeOnCPU
 from jaxmbs.programs.backends.gpu.backend import KernelOnGPU, KernelOnHost
+from jaxmbs.programs.backends.tpu.backend import KernelInterpreted, KernelOnTPU
 from jaxmbs.programs.backends.xla import ElementwiseXLA
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.runtime.jax_compat import default_platform
@@ -20,10 +21,12 @@ from jaxmbs.programs.tracing.program import Program
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 # Values of JAXMBS_EMISSION, and the backends of each: the first that takes a platform makes the code for it.
 EMISSIONS: dict[str, tuple[AbstractBackend, ...]] = {
-    "llvm": (MachineCodeOnCPU(), KernelOnGPU(), ElementwiseXLA()),
+    "llvm": (MachineCodeOnCPU(), KernelOnGPU(), KernelOnTPU(), ElementwiseXLA()),
     "xla": (ElementwiseXLA(),),
     # The kernels of GPUs on this processor, for tests.
     "gpu-on-host": (KernelOnHost(), ElementwiseXLA()),
+    # The kernels of TPUs on this processor, for tests.
+    "tpu-on-host": (KernelInterpreted(), ElementwiseXLA()),
     # The function of arrays unchanged, by JAX alone.
     "array": (),
 }

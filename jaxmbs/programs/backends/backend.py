@@ -22,9 +22,12 @@ class AbstractBackend(abc.ABC):
 
     Attributes:
         by_threads: True if each sample has a thread of its own, as on GPUs.
+        by_shard_map: True if a batch is divided among devices by `jax.shard_map`, because the platform does not support
+            custom partitioning.
     """
 
     by_threads: ClassVar[bool] = False
+    by_shard_map: ClassVar[bool] = False
 
     @abc.abstractmethod
     def takes(self, platform: str) -> bool:

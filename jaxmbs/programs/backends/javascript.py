@@ -149,7 +149,9 @@ class _Writer:
 
     def formula(self, node: Node) -> str:
         """Return the JavaScript expression of an operation that is defined by others (`Operation.formula`)."""
-        nodes, result = formula_nodes(node)
+        formula = OPERATIONS[node.op].formula
+        assert formula is not None
+        nodes, result = formula_nodes(node, formula)
         params = ", ".join(self.name(x) for x in nodes if x.op == "param")
         steps = [x for x in nodes if x.op not in ("param", "const")]
         lines = "".join(f"const {self.name(x)} = {self.expression(x)}; " for x in steps)

@@ -11,13 +11,16 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from jaxmbs.programs.backends.backend import AbstractBackend, over_batch
-from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Loop, Memory, Node, Region
+from jaxmbs.programs.backends.evaluation import AbstractEvaluation
+from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Memory, Node
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
 
 
 class ElementwiseXLA(AbstractBackend):
     """Runs a program as one XLA operation over the whole batch for each scalar operation. Loops are XLA's loops."""
+
+    by_shard_map = True
 
     def takes(self, platform):
         return True
@@ -42,13 +45,8 @@ def evaluate(program: Program, *args, separate: bool = False):
     return _Evaluation(program, args, separate).outputs()
 
 
-# Operations of nodes that `_Evaluation.region` does not compute: they are known, or set by the loop that they come
-# from.
-GIVEN = frozenset({"const", "param", "index", "out"})
-
-
-class _Evaluation:
-    """The evaluation of a program in JAX operations.
+class _Evaluation(AbstractEvaluation):
+    """The evaluation of a program for one sample, which `jax.vmap` extends to a batch.
 
     Attributes:
         separate: see `evaluate`.
@@ -58,8 +56,8 @@ class _Evaluation:
     """
 
     def __init__(self, program: Program, args, separate: bool):
+        super().__init__(program)
         self.separate = separate
-        self.program, self.live = program, program.live
         self.integer = np.dtype(jnp.zeros((), int).dtype)
         self.inputs = [self._widen(jnp.ravel(x)) for x in args]
         self.memory: dict[Buffer, jax.Array] = {}
@@ -86,25 +84,17 @@ class _Evaluation:
                 results.append(stacked.reshape(out.shape).astype(out.dtype))
         return results
 
-    def value(self, node: Node, values):
-        """Return the value of a node: one of `values` by serial number, or a constant."""
-        if node.op == "const":
-            return jnp.asarray(node.value, self.dtype(node.kind))
-        return values[node.serial]
+    def constant(self, node):
+        return jnp.asarray(node.value, self.dtype(node.kind))
 
-    def region(self, region: Region, values) -> None:
-        """Compute the nodes of a region, and add them to `values` by serial number."""
-        for node in self.live.nodes(region):
-            if node.op == "loop":
-                self.loop(node, values)
-            elif node.op == "stack":
-                self.memory[node.buffer] = jnp.stack([self.value(x, values) for x in node.args])
-            elif node.op in GIVEN:
-                continue
-            elif node.op == "load" or not self.separate:
-                values[node.serial] = self.compute(node, values)
-            elif node.serial in self.shared:
-                values[node.serial] = self.call(node, values)
+    def stack(self, node, values):
+        self.memory[node.buffer] = jnp.stack([self.value(x, values) for x in node.args])
+
+    def operation(self, node, values):
+        if node.op == "load" or not self.separate:
+            super().operation(node, values)
+        elif node.serial in self.shared:
+            values[node.serial] = self.call(node, values)
 
     @cached_property
     def shared(self) -> set[int]:
@@ -156,8 +146,7 @@ class _Evaluation:
         with set_xla_metadata(inlineable="false"):
             return jax.jit(expression)(*(values[serial] for serial in leaves))
 
-    def compute(self, node: Node, values):
-        """Return the result of a scalar operation, its arguments being in `values`."""
+    def compute(self, node, values):
         if node.op == "load":
             return self.load(node, values)
         args = [self.value(x, values) for x in node.args]
@@ -171,51 +160,20 @@ class _Evaluation:
         """Return the scalar in memory that a "load" node reads."""
         buffer, offset, stride = node.address
         array = self.inputs[buffer.source] if buffer.source is not None else self.memory[buffer]
-        index = node.args[-1] if node.args and node.args[-1].op not in ("loop", "stack") else None
+        index = node.moving_index
         if index is None:
             return array[offset]
         return lax.dynamic_index_in_dim(array, offset + stride * self.value(index, values), keepdims=False)
 
-    def loop(self, node: Node, values) -> None:
-        """Compute a loop, and add its final values to `values`."""
-        loop: Loop = node.loop
-        carried = self.live.params(loop)
-        inits = tuple(self.value(loop.inits[k], values) for k in carried)
-        if loop.condition is not None:
-            finals = self._while(loop, carried, inits, values)
-        else:
-            finals = self._scan(loop, carried, inits, values)
-        of_number = dict(zip(carried, finals, strict=True))
-        for other in self.live.nodes(node.region):
-            if other.op == "out" and other.args[0] is node:
-                values[other.serial] = of_number[other.number]
-
-    def _body(self, loop: Loop, carried, index, old, outer):
-        """Return the new carried values and the rows of one iteration.
-
-        Args:
-            loop: the loop.
-            carried: numbers of the carried values that are needed.
-            index: number of the iteration.
-            old: carried values before it.
-            outer: values outside the loop by serial number.
-        """
-        values = dict(outer)
-        for k, x in zip(carried, old, strict=True):
-            values[loop.params[k].serial] = x
-        values[loop.index.serial] = index
-        held = dict(self.memory)
-        self.region(loop.body, values)
-        rows = [[self.value(x, values) for x in row] for _, row in self.live.rows(loop)]
-        self.memory = held
-        return tuple(self.value(loop.results[k], values) for k in carried), rows
-
-    def _scan(self, loop: Loop, carried, inits, outer):
-        """Return the final values of a counted loop by `lax.scan`, and keep its rows in `memory`."""
+    def iterate(self, loop, carried, inits, values):
 
         def step(old, index):
             """Return the new carried values and the rows of one iteration."""
-            return self._body(loop, carried, index, old, outer)
+            held = dict(self.memory)
+            inner = self.in_body(loop, carried, index, old, values)
+            self.memory = held
+            rows = [[self.value(x, inner) for x in row] for _, row in self.live.rows(loop)]
+            return tuple(self.value(loop.results[k], inner) for k in carried), rows
 
         finals, rows = lax.scan(step, inits, jnp.arange(loop.length, dtype=self.integer))
         for (buffer, _), columns in zip(self.live.rows(loop), rows, strict=True):
@@ -223,23 +181,17 @@ class _Evaluation:
             self.memory[buffer] = jnp.ravel(table[::-1] if loop.reverse else table)
         return finals
 
-    def _while(self, loop: Loop, carried, inits, outer):
-        """Return the final values of a loop with a condition by `lax.while_loop`."""
-        condition, region = loop.condition, loop.condition_region
-        assert condition is not None
-        assert region is not None
+    def iterate_while(self, loop, carried, inits, values):
 
         def goes_on(counted):
             """Return True if iterations are left and the condition holds; `counted` is their number and carried values."""
-            values = dict(outer)
-            for k, x in zip(carried, counted[1:], strict=True):
-                values[loop.condition_params[k].serial] = x
-            self.region(region, values)
-            return (counted[0] < loop.length) & self.value(condition, values)
+            return (counted[0] < loop.length) & self.goes_on(loop, carried, counted[1:], values)
 
         def step(counted):
             """Return the number of the next iteration, and the carried values."""
-            new, _ = self._body(loop, carried, counted[0], counted[1:], outer)
-            return (counted[0] + 1, *new)
+            held = dict(self.memory)
+            inner = self.in_body(loop, carried, counted[0], counted[1:], values)
+            self.memory = held
+            return (counted[0] + 1, *(self.value(loop.results[k], inner) for k in carried))
 
         return lax.while_loop(goes_on, step, (jnp.zeros((), self.integer), *inits))[1:]

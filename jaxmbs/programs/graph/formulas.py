@@ -1,4 +1,4 @@
-"""Formulas of the table of operations: values of constants, slopes as nodes, and erf.
+"""Formulas of the table of operations: values of constants, slopes as nodes, and functions by other operations.
 
 A slope is called with the graph g, the result y of the operation and its arguments. It returns the derivative by the
 argument or, if there are several, a tuple of those by each.
@@ -174,3 +174,152 @@ def erf_formula(g: Graph, x: Node) -> Node:
     outer = one_minus(g, g.mul(g.make("exp", g.make("neg", squared)), _horner(g, place, _ERF_OUTER)))
     value = g.select(g.make("lt", size, g.constant(1.0)), inner, outer)
     return g.select(g.make("lt", x, g.constant(0.0)), g.make("neg", value), value)
+
+
+# Sine and cosine in single precision, without products that are added in one rounding.
+
+# Parts of π/2 of 8, 11 and 24 bits: whole numbers below 2¹³ times the first two are exact in single precision.
+_HALF_PI_SINGLE = (1.5703125, 0.0004837512969970703, 7.549790126404332e-08)
+# Coefficients of (sin r / r − 1) / z in z = r², near-minimax for |r| ≤ π/4.
+_SIN_SINGLE = (-0.16666653752326965, 0.008332095108926296, -0.0001950554142240435)
+# Coefficients of (cos r − 1 + z/2) / z² in z = r², near-minimax for |r| ≤ π/4.
+_COS_SINGLE = (0.04166664183139801, -0.0013887130189687014, 2.4412085622316226e-05)
+
+
+def _turned(g: Graph, x: Node, quarters: float) -> Node:
+    """Return sin(x + quarters·π/2) in single precision, for 0 or 1 quarter; exact to 1e-7 for |x| < 10⁴."""
+    n = g.make("round", g.mul(g.constant(2 / math.pi), x))
+    r = x
+    for part in _HALF_PI_SINGLE:
+        r = g.sub(r, g.mul(n, g.constant(part)))
+    z = square(g, r)
+    sine = g.add(r, g.mul(g.mul(r, z), _horner(g, z, _SIN_SINGLE)))
+    half = g.mul(g.constant(0.5), z)
+    cosine = g.add(one_minus(g, half), g.mul(square(g, z), _horner(g, z, _COS_SINGLE)))
+    # n modulo 4, of 0, 1, 2 and 3.
+    n = g.add(n, g.constant(quarters))
+    half_turns = g.make("floor", g.mul(g.constant(0.5), n))
+    is_odd = g.make("gt", g.sub(n, g.mul(g.constant(2.0), half_turns)), g.constant(0.5))
+    rest = g.sub(half_turns, g.mul(g.constant(2.0), g.make("floor", g.mul(g.constant(0.5), half_turns))))
+    value = g.select(is_odd, cosine, sine)
+    return g.select(g.make("gt", rest, g.constant(0.5)), g.make("neg", value), value)
+
+
+def sin_formula(g: Graph, x: Node) -> Node:
+    """Return sin(x) in single precision."""
+    return _turned(g, x, 0.0)
+
+
+def cos_formula(g: Graph, x: Node) -> Node:
+    """Return cos(x) in single precision."""
+    return _turned(g, x, 1.0)
+
+
+def tan_formula(g: Graph, x: Node) -> Node:
+    """Return tan(x) in single precision."""
+    return g.make("div", sin_formula(g, x), cos_formula(g, x))
+
+
+# Other functions.
+
+
+def sign_formula(g: Graph, x: Node) -> Node:
+    """Return the sign of a real number or an integer x; zeros and NaN unchanged."""
+    zero, one = (g.constant(0), g.constant(1)) if x.is_integer else (g.constant(0.0), g.constant(1.0))
+    return g.select(g.make("gt", x, zero), one, g.select(g.make("lt", x, zero), g.make("neg", one), x))
+
+
+def trunc_formula(g: Graph, x: Node) -> Node:
+    """Return x rounded towards zero."""
+    return g.select(g.make("lt", x, g.constant(0.0)), g.make("ceil", x), g.make("floor", x))
+
+
+def _odd(g: Graph, x: Node, of_size: Callable[[Node], Node]) -> Node:
+    """Return an odd function of x from its values `of_size` at |x|."""
+    value = of_size(g.make("abs", x))
+    return g.select(g.make("lt", x, g.constant(0.0)), g.make("neg", value), value)
+
+
+def _beside_arc(g: Graph, x: Node) -> Node:
+    """Return √(1 − x²), exact near ±1."""
+    return g.make("sqrt", g.mul(one_minus(g, x), one_plus(g, x)))
+
+
+def asin_formula(g: Graph, x: Node) -> Node:
+    """Return asin(x) by atan2."""
+    return g.make("atan2", x, _beside_arc(g, x))
+
+
+def acos_formula(g: Graph, x: Node) -> Node:
+    """Return acos(x) by atan2."""
+    return g.make("atan2", _beside_arc(g, x), x)
+
+
+def atan_formula(g: Graph, x: Node) -> Node:
+    """Return atan(x) by atan2."""
+    return g.make("atan2", x, g.constant(1.0))
+
+
+def expm1_formula(g: Graph, x: Node) -> Node:
+    """Return exp(x) − 1 = tanh(x/2) (exp(x) + 1)."""
+    return g.mul(g.make("tanh", g.mul(g.constant(0.5), x)), one_plus(g, g.make("exp", x)))
+
+
+def sinh_formula(g: Graph, x: Node) -> Node:
+    """Return sinh(x) = (e + e / (e + 1)) / 2 with e = exp(x) − 1, of |x|."""
+
+    def of_size(size: Node) -> Node:
+        """Return sinh of a number that is not negative."""
+        e = expm1_formula(g, size)
+        return g.mul(g.constant(0.5), g.add(e, g.make("div", e, one_plus(g, e))))
+
+    return _odd(g, x, of_size)
+
+
+def cosh_formula(g: Graph, x: Node) -> Node:
+    """Return cosh(x) = (exp(x) + 1 / exp(x)) / 2."""
+    e = g.make("exp", g.make("abs", x))
+    return g.mul(g.constant(0.5), g.add(e, inverse(g, e)))
+
+
+def asinh_formula(g: Graph, x: Node) -> Node:
+    """Return asinh(x) = log(1 + x + x² / (1 + √(1 + x²))), of |x|; log(2 x) where x² is beyond 10¹⁶."""
+
+    def of_size(size: Node) -> Node:
+        """Return asinh of a number that is not negative."""
+        far = g.make("gt", size, g.constant(1e8))
+        near = g.select(far, g.constant(1.0), size)
+        root = g.make("sqrt", one_plus(g, square(g, near)))
+        by_series = g.make("log1p", g.add(near, g.make("div", square(g, near), one_plus(g, root))))
+        return g.select(far, g.add(g.make("log", size), g.constant(math.log(2))), by_series)
+
+    return _odd(g, x, of_size)
+
+
+def acosh_formula(g: Graph, x: Node) -> Node:
+    """Return acosh(x) = log(1 + s + √(s (x + 1))) with s = x − 1; log(2 x) where x is beyond 10⁸."""
+    far = g.make("gt", x, g.constant(1e8))
+    near = g.select(far, g.constant(1.0), x)
+    beyond = g.sub(near, g.constant(1.0))
+    by_series = g.make("log1p", g.add(beyond, g.make("sqrt", g.mul(beyond, one_plus(g, near)))))
+    return g.select(far, g.add(g.make("log", x), g.constant(math.log(2))), by_series)
+
+
+def atanh_formula(g: Graph, x: Node) -> Node:
+    """Return atanh(x) = log(1 + 2 x / (1 − x)) / 2, of |x|."""
+    half, two = g.constant(0.5), g.constant(2.0)
+    return _odd(g, x, lambda size: g.mul(half, g.make("log1p", g.make("div", g.mul(two, size), one_minus(g, size)))))
+
+
+def cbrt_formula(g: Graph, x: Node) -> Node:
+    """Return the cube root y of x by logarithm and exponential, and one Newton step of y³ = x."""
+
+    def of_size(size: Node) -> Node:
+        """Return the cube root of a number that is not negative."""
+        regular = g.make("and", g.make("gt", size, g.constant(0.0)), g.make("lt", size, g.constant(math.inf)))
+        inner = g.select(regular, size, g.constant(1.0))
+        y = g.make("exp", g.mul(g.constant(1 / 3), g.make("log", inner)))
+        better = g.sub(y, g.mul(g.constant(1 / 3), g.sub(y, g.make("div", inner, square(g, y)))))
+        return g.select(regular, better, size)
+
+    return _odd(g, x, of_size)

@@ -420,15 +420,13 @@ SIMPLIFICATIONS: dict[str, Callable[..., Node]] = {
 }
 
 
-def formula_nodes(node: Node) -> tuple[list[Node], Node]:
-    """Return the nodes of an operation's formula, with parameters for its arguments, and its result.
+def formula_nodes(node: Node, formula: Callable[..., Node]) -> tuple[list[Node], Node]:
+    """Return the nodes of a formula for an operation, with parameters for its arguments, and its result.
 
     Their serial numbers are negative, and different for each node.
     """
     graph = Graph()
     params = [graph.node("param", (), x.kind, None, graph.root, node.uniform) for x in node.args]
-    formula = OPERATIONS[node.op].formula
-    assert formula is not None
     result = formula(graph, *params)
     for x in graph.root.nodes:
         x.serial -= MAX_FORMULA_NODES * (node.serial + 1)

@@ -35,6 +35,7 @@ class Operation:
         javascript: an expression of {0}, {1}, …; None if `formula` serves.
         javascript_helper: a line that defines what the expression calls.
         formula: (graph, *arguments) ↦ the result from other operations, for platforms without this one.
+        tpu_formula: the same for kernels on TPUs, in single precision; None if they have it as in `xla`.
         slope: (graph, result, *arguments) ↦ derivative by the argument, or a tuple of those by each; None if it is zero
             wherever it exists.
         is_linear: True if the derivatives are written out in `derivatives`, which need no slope then.
@@ -53,6 +54,7 @@ class Operation:
     javascript: str | None = None
     javascript_helper: str | None = None
     formula: Callable[..., Node] | None = None
+    tpu_formula: Callable[..., Node] | None = None
     slope: Callable[..., Any] | None = None
     is_linear: bool = False
     is_costly: bool = False
@@ -75,13 +77,17 @@ def _llvm(method: str, *more: str) -> Callable[..., str]:
 
 
 def _function(name: str, llvm: Callable[..., str], slope: Callable[..., Any] | None = None) -> Operation:
-    """Return a function of one real number, called alike in JAX, JavaScript and NumPy; costly if it has a slope."""
+    """Return a function of one real number, called alike in JAX, JavaScript and NumPy; costly if it has a slope.
+
+    If `formulas` has a formula of this name, kernels on TPUs compute it by that.
+    """
     # NumPy 1 writes "arc" for the inverse functions.
     return Operation(
         value=formulas.numpy_value("arc" + name[1:] if name.startswith("a") else name),
         xla=getattr(lax, name),
         llvm=llvm,
         javascript=f"Math.{name}({{0}})",
+        tpu_formula=getattr(formulas, f"{name}_formula", None),
         slope=slope,
         is_costly=slope is not None,
         primitives=(name,),
@@ -203,6 +209,7 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("sign"),
         llvm_integer=_llvm("integer_sign"),
         javascript="Math.sign({0})",
+        tpu_formula=formulas.sign_formula,
         primitives=("sign",),
     ),
     "min": Operation(
@@ -242,6 +249,7 @@ OPERATIONS: dict[str, Operation] = {
         xla=jnp.trunc,
         llvm=_llvm("intrinsic", "trunc"),
         javascript="Math.trunc({0})",
+        tpu_formula=formulas.trunc_formula,
     ),
     # Powers, roots and elementary functions.
     "pow": Operation(

@@ -155,6 +155,11 @@ def is_partitioned(context) -> bool:
     return isinstance(devices, sharding_impls.ShardingContext) and devices.num_devices > 1
 
 
+def devices(context) -> tuple:
+    """Return the devices that the code which is lowered now runs on; it `is_partitioned`."""
+    return tuple(context.module_context.axis_context.device_assignment)
+
+
 def bind_again(eqn, args, params) -> list:
     """Return the results of an equation for other operands and parameters, with its place in the source and its context."""
     stack = source_info_util.current_name_stack() + eqn.source_info.name_stack

@@ -26,7 +26,7 @@ from jaxmbs.programs.derivatives.derived import (
 )
 from jaxmbs.programs.runtime import jax_compat
 from jaxmbs.programs.runtime.collector import without_garbage_collection
-from jaxmbs.programs.runtime.sharding import by_shards
+from jaxmbs.programs.runtime.sharding import by_shard_map, by_shards
 from jaxmbs.programs.tracing.program import Program, release_graphs
 from jaxmbs.programs.tracing.rules import rule
 
@@ -41,8 +41,9 @@ def emission(name: str) -> AbstractContextManager[Any]:
     run on all of them.
 
     Args:
-        name: "llvm", machine code on CPUs and one kernel on NVIDIA GPUs, the default; "xla", elementwise XLA operations;
-            "array", JAX's array operations as they were written; "gpu-on-host", a GPU's kernel on a CPU, for tests.
+        name: "llvm", machine code on CPUs and one kernel on NVIDIA GPUs and TPUs, the default; "xla", elementwise XLA
+            operations; "array", JAX's array operations as they were written; "gpu-on-host" and "tpu-on-host", a GPU's or
+            a TPU's kernel on a CPU, for tests.
 
     Returns:
         The context manager.
@@ -232,14 +233,20 @@ def _lowering_rule(platform: str):
         whole = functools.partial(run_p.bind, batch=batch, **params)
         return by_shards(whole, lambda batch, *args: lower(*args, batch=batch, **params), batch, args)
 
-    alone, shared = (mlir.lower_fun(f, multiple_results=True) for f in (lower, lower_by_shards))
+    def lower_on_devices(*args, batch, devices, **params):
+        """Lower a program whose batch is divided among these devices."""
+        return by_shard_map(lambda batch, *args: lower(*args, batch=batch, **params), devices, batch, args)
 
-    def rule(context, *args, program: Program, batch, emission):
+    def rule(context, *args, **params):
         """Lower a program by shards if it is partitioned, else as a whole."""
-        is_shared = batch and program.outputs and jax_compat.is_partitioned(context)
+        function = lower
+        if params["batch"] and params["program"].outputs and jax_compat.is_partitioned(context):
+            function = lower_by_shards
+            if backend_for(params["emission"], platform, params["program"]).by_shard_map:
+                function, params = lower_on_devices, params | {"devices": jax_compat.devices(context)}
         context, unchecked = jax_compat.without_varying_axes(context)
         with unchecked:
-            return (shared if is_shared else alone)(context, *args, program=program, batch=batch, emission=emission)
+            return mlir.lower_fun(function, multiple_results=True)(context, *args, **params)
 
     return rule
 

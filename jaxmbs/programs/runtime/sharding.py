@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -90,3 +92,39 @@ def _rule(batch: Sequence[int], args: Sequence, outputs: Sequence) -> dict:
 
     rule = f"{', '.join(map(named, args))} -> {', '.join(map(named, outputs))}"
     return {"sharding_rule": rule, "need_replication_factors": tuple(whole)}
+
+
+def by_shard_map(lower: Callable, devices: Sequence[jax.Device], batch: Sequence[int], args: Sequence) -> list:
+    """Return the results of a batch whose longest axis is divided among devices by `jax.shard_map`.
+
+    For platforms without custom partitioning, such as TPUs. The last shard is filled up with copies of the last sample.
+
+    Args:
+        lower: (batch of a shard, *args) ↦ its results.
+        devices: the devices.
+        batch: sizes of the batch axes.
+        args: operands, with the axes of the batch in front, of size 1 if they do not depend on one.
+    """
+    axis = max(range(len(batch)), key=lambda k: batch[k])
+    share = -(-batch[axis] // len(devices))
+    missing = share * len(devices) - batch[axis]
+    depends = [x.shape[axis] == batch[axis] for x in args]
+
+    def filled(x):
+        """Return an operand that depends on the axis with as many samples as the shards have together."""
+        return jnp.pad(x, [(0, missing if k == axis else 0) for k in range(x.ndim)], mode="edge")
+
+    def local(*args):
+        """Return the results of a shard."""
+        return lower((*batch[:axis], share, *batch[axis + 1 :]), *args)
+
+    divided = PartitionSpec(*[None] * axis, "samples")
+    shared = jax.shard_map(
+        local,
+        mesh=Mesh(np.array(devices), ("samples",)),
+        in_specs=tuple(divided if own else PartitionSpec() for own in depends),
+        out_specs=divided,
+        check_vma=False,
+    )
+    results = shared(*(filled(x) if own else x for x, own in zip(args, depends, strict=True)))
+    return [lax.slice_in_dim(x, 0, batch[axis], axis=axis) for x in results]

@@ -133,3 +133,15 @@ MAX_INLINED_LINES = 12_000
 MAX_OPTIMISED_OPERATIONS_GPU = 40_000
 # Fraction of a GPU's memory that threads may take outside their registers; JAX takes three quarters for arrays.
 LOCAL_MEMORY_FRACTION = 0.15
+
+# TPUs.
+
+# Largest number of operations of a kernel on TPUs.
+MAX_OPERATIONS_TPU = 20_000
+# Largest size in bytes of the arrays of a kernel in the vector memory of a TPU's core, which holds 128 MB from v5e on.
+MAX_VECTOR_MEMORY = 96 * 2**20
+# Bytes of the vector memory for values of a kernel that do not fit into registers.
+VECTOR_MEMORY_FOR_SPILLS = 16 * 2**20
+# Largest number of entries of an array, the same for all samples, that lies in the scalar memory of a TPU's core; larger
+# ones are given to every sample.
+MAX_SHARED_ENTRIES = 4096

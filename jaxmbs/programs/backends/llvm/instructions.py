@@ -128,7 +128,9 @@ class Instructions(abc.ABC):
 
     def _formula(self, node: Node, args: list[str]) -> str:
         """Write an operation that is defined by others (`Operation.formula`); return the name of its result."""
-        nodes, result = formula_nodes(node)
+        formula = OPERATIONS[node.op].formula
+        assert formula is not None
+        nodes, result = formula_nodes(node, formula)
         values = dict(zip((x.serial for x in nodes if x.op == "param"), args, strict=True))
         of = self.value if node.uniform else self.wide
         for x in nodes:
