@@ -171,8 +171,8 @@ def _needed_part(closed):
 def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -> ProgramFunction:
     """Return a function of small arrays compiled into straight-line code, one lane per sample of a batch.
 
-    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and TPUs, and elementwise XLA elsewhere. The result is
-    called like `f` and works under every JAX transformation; its derivatives are straight-line programs too. Use it for
+    The code is vector machine code on CPUs, one kernel on NVIDIA GPUs and TPUs, and elementwise XLA elsewhere. The result
+    is called like `f` and works under every JAX transformation; its derivatives are straight-line programs too. Use it for
     the inner functions of a simulation: a vector field, a whole rollout with its time loop (`scan`, `fori_loop`),
     anything made of small arrays. If a part of `f` has no straight-line form, a call of the result raises
     `ProgramError`, a ValueError that names the part and its line.

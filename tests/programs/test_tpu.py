@@ -179,7 +179,9 @@ def test_simulation_and_gradient(formulation):
 
     def end(b):
         start = four_bar_guess(jax.tree.map(lax.stop_gradient, b), 0.5)
-        run = mbs.simulate(four_bar(b).astype(jnp.float32), np.asarray(times), start, step=0.005, formulation=formulation)
+        run = mbs.simulate(
+            four_bar(b).astype(jnp.float32), np.asarray(times), start, step=0.005, formulation=formulation
+        )
         return run.q[-1].sum(), run.status
 
     rng = np.random.default_rng(4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -239,7 +240,7 @@ def _lowering_rule(platform: str):
 
     def rule(context, *args, **params):
         """Lower a program by shards if it is partitioned, else as a whole."""
-        function = lower
+        function: Callable[..., list] = lower
         if params["batch"] and params["program"].outputs and jax_compat.is_partitioned(context):
             function = lower_by_shards
             if backend_for(params["emission"], platform, params["program"]).by_shard_map:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import math
 from typing import ClassVar
 
@@ -33,7 +32,9 @@ class AbstractTiles(AbstractBackend):
         if program.dtype != kernel.FLOAT:
             return f"TPUs have no {program.dtype}; XLA computes it by software"
         if program.facts.size > tuning.MAX_OPERATIONS_TPU:
-            return f"{program.facts.size:,} operations, more than the {tuning.MAX_OPERATIONS_TPU:,} of a kernel for TPUs"
+            return (
+                f"{program.facts.size:,} operations, more than the {tuning.MAX_OPERATIONS_TPU:,} of a kernel for TPUs"
+            )
         if (needed := kernel.memory_bytes(program)) > tuning.MAX_VECTOR_MEMORY:
             return f"1,024 samples need {needed / 2**20:.0f} MB of a TPU's vector memory, which holds 128 MB"
         return None

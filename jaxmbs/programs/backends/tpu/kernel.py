@@ -85,7 +85,9 @@ class Tiles(AbstractEvaluation):
         Mosaic would keep one number for a tile of equal ones, and fail where a condition of the samples changes some of
         them.
         """
-        numbers = [to_integer(as_tile(x)) if kind == TRUTH else as_tile(x) for x, kind in zip(inits, kinds, strict=True)]
+        numbers = [
+            to_integer(as_tile(x)) if kind == TRUTH else as_tile(x) for x, kind in zip(inits, kinds, strict=True)
+        ]
         return tuple(x - self._zero.astype(x.dtype) for x in numbers)
 
     def stack(self, node, values):
