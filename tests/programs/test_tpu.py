@@ -158,7 +158,7 @@ def test_kinematics():
     exact = jax.jit(batch(jnp.float64))(jax.tree.map(lambda x: x.astype(jnp.float64), b))
     (expected, (_, expected_status)), expected_slopes = jax.tree.map(np.asarray, exact)
     assert set(expected_status.ravel()) == {0, mbs.Status.NOT_ASSEMBLED, mbs.Status.LOCKED_UP}
-    # Where a lock-up is near, rounding decides.
+    # Rounding decides near a lock-up.
     same = (status == expected_status).all(axis=1)
     assert same.mean() > 0.995
     good = same & (expected_status == 0).all(axis=1)

@@ -23,8 +23,10 @@ from jaxmbs.programs.tracing.program import Program
 # Bytes of a tile of 32-bit numbers.
 TILE_BYTES = 4 * SAMPLES
 
-# Types of numbers in a kernel. Truth values are kept as integers in memory and between iterations.
-FLOAT, INT = np.dtype(np.float32), np.dtype(np.int32)
+# Type of real numbers in a kernel.
+FLOAT = np.dtype(np.float32)
+# Type of integers in a kernel, as which truth values are kept in memory and between iterations.
+INT = np.dtype(np.int32)
 
 # Operations on integers that a core's scalar unit has; such integers are indices of memory.
 OF_SCALARS = frozenset({"add", "sub", "mul", "neg", "min", "max", "idiv", "irem"})
