@@ -13,7 +13,7 @@ from jaxmbs.io.models.options import ReadOptions
 
 # Loops count as closed if no row of MuJoCo's equalities is larger.
 MAX_GAP = 1e-13
-# Iterations that close loops, and smallest share of the random displacement from which they are tried.
+# Largest number of Newton iterations that close loops.
 MAX_ITERATIONS = 60
 # Smallest share of the random displacement from which loops are closed.
 MIN_SHARE = 1e-3

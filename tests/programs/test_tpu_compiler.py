@@ -1,4 +1,4 @@
-"""Kernels for TPUs, compiled for real ones by their own compiler, which needs none: `make test-tpu`."""
+"""Kernels for TPUs, compiled by libtpu, which needs no TPU: `make test-tpu`."""
 
 import importlib.util
 import re
@@ -22,7 +22,7 @@ TYPICAL = {"crank": 1.0, "coupler": 3.0, "rocker": 2.5, "ground": 3.5}
 
 
 def compiled(f, *shapes, name="v5e:2x2", devices=1, count=65_536):
-    """Return lowered and compiled code of a batch that is sharded over the devices of a TPU."""
+    """Return the compiled code of a batch that is sharded over the devices of a TPU, a kernel included."""
     topology = topologies.get_topology_desc(platform="tpu", topology_name=name)
     sharding = NamedSharding(Mesh(np.array(topology.devices[:devices]), ("batch",)), PartitionSpec("batch"))
     args = [jax.ShapeDtypeStruct((count, *shape), jnp.float32, sharding=sharding) for shape in shapes]

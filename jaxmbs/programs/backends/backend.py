@@ -22,8 +22,8 @@ class AbstractBackend(abc.ABC):
 
     Attributes:
         by_threads: True if each sample has a thread of its own, as on GPUs.
-        by_shard_map: True if a batch is divided among devices by `jax.shard_map`, because the platform does not support
-            custom partitioning.
+        by_shard_map: True if a batch is divided among devices by `jax.shard_map`, which all platforms support; custom
+            partitioning, which also keeps shards along several axes, fails on TPUs.
     """
 
     by_threads: ClassVar[bool] = False

@@ -10,8 +10,7 @@ from jax import Array
 from jaxmbs.programs.graph.nodes import Loop, Node, Region
 from jaxmbs.programs.tracing.program import Program
 
-# Operations of nodes that `AbstractEvaluation.region` does not compute: they are known, or set by the loop that they
-# come from.
+# Operations of nodes that need no computation: constants, and values that a loop provides.
 GIVEN = frozenset({"const", "param", "index", "out"})
 
 # Values of nodes by serial number.
@@ -23,7 +22,7 @@ class AbstractEvaluation(abc.ABC):
 
     Attributes:
         program: program to run.
-        live: its nodes that results need.
+        live: nodes of the program on which results depend.
     """
 
     def __init__(self, program: Program):
@@ -104,7 +103,7 @@ class AbstractEvaluation(abc.ABC):
         return values
 
     def goes_on(self, loop: Loop, carried: Sequence[int], state: Sequence[Array], outer: Values) -> Array:
-        """Return the condition of a loop for its carried values; arguments as those of `in_body`."""
+        """Return the condition of a loop for carried values, one for each number in `carried`; `outer` as in `in_body`."""
         condition, region = loop.condition, loop.condition_region
         assert condition is not None
         assert region is not None

@@ -18,7 +18,7 @@ from jaxmbs.programs.tracing.program import Program
 
 
 class ElementwiseXLA(AbstractBackend):
-    """Runs a program as one XLA operation over the whole batch for each scalar operation. Loops are XLA's loops."""
+    """Backend that runs one XLA operation over the whole batch for each scalar operation. Loops are XLA's loops."""
 
     by_shard_map = True
 
@@ -38,9 +38,9 @@ def evaluate(program: Program, *args, separate: bool = False):
     Args:
         program: program to run.
         args: its inputs.
-        separate: True to put every value that is used more than once into a function of its own. XLA's CPU compiler
-            computes shared values again in every fusion that needs them, unless they come from a function that it may
-            not inline.
+        separate: True to put every value that is used more than once, or in another region, into a function of its own.
+            XLA's CPU compiler computes shared values again in every fusion that needs them, unless they come from a
+            function that it may not inline.
     """
     return _Evaluation(program, args, separate).outputs()
 
@@ -169,6 +169,7 @@ class _Evaluation(AbstractEvaluation):
 
         def step(old, index):
             """Return the new carried values and the rows of one iteration."""
+            # Arrays that are filled in the body are not visible outside it.
             held = dict(self.memory)
             inner = self.in_body(loop, carried, index, old, values)
             self.memory = held
@@ -184,7 +185,7 @@ class _Evaluation(AbstractEvaluation):
     def iterate_while(self, loop, carried, inits, values):
 
         def goes_on(counted):
-            """Return True if iterations are left and the condition holds; `counted` is their number and carried values."""
+            """Return True if iterations are left and the condition holds; `counted`: (iterations done, *carried values)."""
             return (counted[0] < loop.length) & self.goes_on(loop, carried, counted[1:], values)
 
         def step(counted):

@@ -97,7 +97,7 @@ def _rule(batch: Sequence[int], args: Sequence, outputs: Sequence) -> dict:
 def by_shard_map(lower: Callable, devices: Sequence[jax.Device], batch: Sequence[int], args: Sequence) -> list:
     """Return the results of a batch whose longest axis is divided among devices by `jax.shard_map`.
 
-    For platforms without custom partitioning, such as TPUs. The last shard is filled up with copies of the last sample.
+    For all platforms; TPUs have no custom partitioning. The last shards are filled up with copies of the last sample.
 
     Args:
         lower: (batch of a shard, *args) ↦ its results.

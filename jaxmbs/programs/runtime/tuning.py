@@ -136,12 +136,14 @@ LOCAL_MEMORY_FRACTION = 0.15
 
 # TPUs.
 
-# Largest number of operations of a kernel on TPUs.
+# Largest number of operations of a kernel on TPUs. Kernels of 4,000 compile in half a second; larger ones than this limit
+# have not been tried.
 MAX_OPERATIONS_TPU = 20_000
-# Largest size in bytes of the arrays of a kernel in the vector memory of a TPU's core, which holds 128 MB from v5e on.
-MAX_VECTOR_MEMORY = 96 * 2**20
-# Bytes of the vector memory for values of a kernel that do not fit into registers.
-VECTOR_MEMORY_FOR_SPILLS = 16 * 2**20
-# Largest number of entries of an array, the same for all samples, that lies in the scalar memory of a TPU's core; larger
-# ones are given to every sample.
+# Largest size in bytes of the arrays of a kernel in the vector memory of a TPU's core. That holds 128 MB in v5e and v6e and
+# 64 MB in v5p; the rest is for `SPILL_MEMORY_BYTES`.
+MAX_VECTOR_MEMORY_BYTES = 44 * 2**20
+# Bytes of the vector memory for values of a kernel that do not fit into registers, as much as Mosaic allows by itself.
+SPILL_MEMORY_BYTES = 16 * 2**20
+# Largest number of entries of an array, the same for all samples, that lies in the scalar memory of a TPU's core, which
+# holds some hundred thousand numbers; larger ones are copied into the tiles of every sample.
 MAX_SHARED_ENTRIES = 4096

@@ -81,8 +81,8 @@ def add_coupling(document: Document, name: str) -> None:
     bent = [term for term in terms if not term.linear]
     if len(bent) > 1 or len(bent) == len(terms) or len(terms[-1].coefficients) > COEFFICIENTS:
         raise ModelError(
-            f"constraint {name!r} (JointCoupling): MJCF has couplings with one polynomial of an order up to four, and "
-            "linear functions otherwise"
+            f"constraint {name!r} (JointCoupling): MJCF couples joints by linear functions, at least one, and at most "
+            "one polynomial of an order up to four"
         )
     equality = document.section("equality")
     first, *others = terms
@@ -105,12 +105,12 @@ def add_coupling(document: Document, name: str) -> None:
 
 
 def _polycoef(powers) -> str:
-    """Return coefficients as a text, without the constant one, which is zero: the start satisfies the coupling."""
+    """Return five coefficients as text, with zero for the constant one: the start satisfies the coupling."""
     return numbers([0.0, *powers[1:], *[0.0] * (COEFFICIENTS - max(len(powers), 1))])
 
 
 def _terms(document: Document, name: str) -> list[Term]:
-    """Return the joints of a coupling."""
+    """Return the joints of a coupling with their polynomials."""
     coupling: Any = document.model.constraints[name]
     bodies = (coupling.i, coupling.j, *coupling.others)
     angles = iter(np.asarray(document.start)[document.model.layout.extra_slices[name]] if coupling.extra else ())

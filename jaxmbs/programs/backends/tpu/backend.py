@@ -13,14 +13,14 @@ from jaxmbs.programs.runtime import tuning
 # Shape of a tile: sublanes and lanes of a vector register.
 TILE = (8, 128)
 # Samples of a tile.
-SAMPLES = 8 * 128
+SAMPLES_PER_TILE = 8 * 128
 
 
 class AbstractTiles(AbstractBackend):
-    """Runs a program as one kernel, its loops inside, with a tile of samples for each scalar.
+    """Backend that runs each program as one kernel, its loops inside, with a tile of samples for each scalar.
 
     Attributes:
-        interpret: True if JAX operations do what the kernel says, on any platform.
+        interpret: True to run the kernel as JAX operations, on any platform.
     """
 
     by_shard_map = True
@@ -30,13 +30,14 @@ class AbstractTiles(AbstractBackend):
         from jaxmbs.programs.backends.tpu import kernel
 
         if program.dtype != kernel.FLOAT:
-            return f"TPUs have no {program.dtype}; XLA computes it by software"
+            return f"TPUs have no {program.dtype}, so XLA computes it in software; use float32"
         if program.facts.size > tuning.MAX_OPERATIONS_TPU:
             return (
                 f"{program.facts.size:,} operations, more than the {tuning.MAX_OPERATIONS_TPU:,} of a kernel for TPUs"
             )
-        if (needed := kernel.memory_bytes(program)) > tuning.MAX_VECTOR_MEMORY:
-            return f"1,024 samples need {needed / 2**20:.0f} MB of a TPU's vector memory, which holds 128 MB"
+        if (needed := kernel.memory_bytes(program)) > tuning.MAX_VECTOR_MEMORY_BYTES:
+            limit = tuning.MAX_VECTOR_MEMORY_BYTES / 2**20
+            return f"a tile of samples needs {needed / 2**20:.0f} MB of vector memory; a kernel has {limit:.0f} MB"
         return None
 
     def lower(self, program, batch, args, platform):
@@ -45,7 +46,7 @@ class AbstractTiles(AbstractBackend):
         total = math.prod(batch)
         if total == 0 or not program.outputs:
             return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
-        tiles = -(-total // SAMPLES)
+        tiles = -(-total // SAMPLES_PER_TILE)
         placed, shared = [], []
         for k in program.facts.loaded:
             x, own = args[k].astype(kernel.number_type(args[k].dtype)), program.inputs[k]
@@ -85,7 +86,7 @@ def in_tiles(x, batch: tuple[int, ...], own, tiles: int):
     total, depth = math.prod(batch), len(batch)
     x = jnp.broadcast_to(x, (*batch, *own.shape)).reshape(*batch, own.size)
     x = x.transpose(depth, *order(batch)).reshape(own.size, total)
-    x = jnp.pad(x, ((0, 0), (0, tiles * SAMPLES - total)), mode="edge")
+    x = jnp.pad(x, ((0, 0), (0, tiles * SAMPLES_PER_TILE - total)), mode="edge")
     return x.reshape(own.size, tiles, *TILE)
 
 
@@ -100,6 +101,7 @@ def from_tiles(x, batch: tuple[int, ...], out):
 def order(batch: tuple[int, ...]) -> list[int]:
     """Return the batch axes from the shortest to the longest.
 
-    Neighbours along the longest axis become neighbours in a tile: XLA has them in neighbouring lanes already.
+    Neighbours along the longest axis become neighbours in a tile. XLA keeps them in neighbouring lanes, too, so nothing is
+    moved from lane to lane.
     """
     return sorted(range(len(batch)), key=lambda k: batch[k])

@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from jaxmbs.programs.backends.evaluation import AbstractEvaluation, Values
-from jaxmbs.programs.backends.tpu.backend import SAMPLES, TILE
+from jaxmbs.programs.backends.tpu.backend import SAMPLES_PER_TILE, TILE
 from jaxmbs.programs.graph.graph import formula_nodes
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Memory, Node, reached_offsets
 from jaxmbs.programs.graph.operations import OPERATIONS
@@ -21,15 +21,15 @@ from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
 
 # Bytes of a tile of 32-bit numbers.
-TILE_BYTES = 4 * SAMPLES
+TILE_BYTES = 4 * SAMPLES_PER_TILE
 
 # Type of real numbers in a kernel.
 FLOAT = np.dtype(np.float32)
-# Type of integers in a kernel, as which truth values are kept in memory and between iterations.
+# Type of integers in a kernel; truth values are stored in it, in memory and between iterations.
 INT = np.dtype(np.int32)
 
 # Operations on integers that a core's scalar unit has; such integers are indices of memory.
-OF_SCALARS = frozenset({"add", "sub", "mul", "neg", "min", "max", "idiv", "irem"})
+SCALAR_INTEGER_OPERATIONS = frozenset({"add", "sub", "mul", "neg", "min", "max", "idiv", "irem"})
 
 
 def number_type(dtype) -> np.dtype:
@@ -52,7 +52,8 @@ class Input(NamedTuple):
 class Tiles(AbstractEvaluation):
     """The evaluation of a program for a tile of samples.
 
-    Integers that are the same for all samples are scalars, all other values tiles.
+    Constant integers, numbers of iterations, integers that all samples share, and what `SCALAR_INTEGER_OPERATIONS` make of
+    them are scalars; all other values are tiles.
 
     Args:
         program: program to run.
@@ -63,7 +64,7 @@ class Tiles(AbstractEvaluation):
     def __init__(self, program: Program, inputs: Mapping[int, Input], memory: Mapping[Buffer, Any]):
         super().__init__(program)
         self.inputs, self.memory = inputs, memory
-        # Zeros that Mosaic takes for values that differ from sample to sample.
+        # Zeros that Mosaic, the compiler of Pallas for TPUs, does not recognise as constant.
         places = lax.broadcasted_iota(INT, TILE, 0) + lax.broadcasted_iota(INT, TILE, 1)
         self._zero = lax.shift_right_logical(places, lax.full(TILE, 31, INT))
 
@@ -84,8 +85,8 @@ class Tiles(AbstractEvaluation):
     def start(self, inits: Sequence, kinds: Sequence[str]) -> tuple:
         """Return the values before the first iteration as tiles of numbers.
 
-        Mosaic would keep one number for a tile of equal ones, and fail where a condition of the samples changes some of
-        them.
+        Mosaic stores a constant tile as one number, and fails if a selection by samples changes it in a loop. Subtracting
+        zero keeps −0.0.
         """
         numbers = [
             to_integer(as_tile(x)) if kind == TRUTH else as_tile(x) for x, kind in zip(inits, kinds, strict=True)
@@ -101,7 +102,7 @@ class Tiles(AbstractEvaluation):
             return as_kind(self.load(node, values), node.kind)
         entry = OPERATIONS[node.op]
         args = [self.value(x, values) for x in node.args]
-        if node.op in OF_SCALARS and node.kind == INTEGER and all(x.ndim == 0 for x in args):
+        if node.op in SCALAR_INTEGER_OPERATIONS and node.kind == INTEGER and all(x.ndim == 0 for x in args):
             return entry.xla(*args)
         args = [as_tile(x) for x in args]
         if node.op in ("real", "integer"):
@@ -128,7 +129,7 @@ class Tiles(AbstractEvaluation):
         index = self.value(node.moving_index, values)
         if index.ndim == 0:
             return read(offset + stride * index)
-        # Samples read different entries: each entry is read, and kept where it is wanted.
+        # Samples have different indices: all entries are read, and each sample selects the one that it asks for.
         count = len(reached_offsets(buffer.length * buffer.width, offset, stride))
         index = jnp.clip(index, 0, count - 1)
 
@@ -181,7 +182,7 @@ def as_tile(x):
 
 
 def as_number(x, kind: str):
-    """Return a number of the scalar memory as a tile unless it is an integer."""
+    """Return a number of the scalar memory: integers as they are, others as a tile."""
     return x if kind == INTEGER else as_tile(x)
 
 
@@ -196,7 +197,7 @@ def to_number(x):
 
 
 def as_kind(x, kind: str):
-    """Return a number as a value of a kind of node: an integer that stands for a truth value as that."""
+    """Return a number as a value of a kind of node: for TRUTH, True where it is not 0."""
     return as_tile(x) != 0 if kind == TRUTH else x
 
 
@@ -209,7 +210,7 @@ class Places(NamedTuple):
     """Places of the arrays of a program in the vector memory.
 
     Attributes:
-        outputs: buffer ↦ number of the output that it is.
+        outputs: buffer ↦ number of the output whose memory it uses.
         scratch: the other buffers that loops and stacks fill.
     """
 
@@ -228,7 +229,10 @@ class Places(NamedTuple):
 
 
 def memory_bytes(program: Program) -> int:
-    """Return the bytes of vector memory that a tile of samples needs; arrays that move in and out have two places."""
+    """Return the largest number of bytes of vector memory that a tile of samples needs.
+
+    Inputs and outputs count twice, because they are double-buffered; inputs that all samples share count as tiles.
+    """
     moving = sum(program.inputs[k].size for k in program.facts.loaded) + sum(x.size for x in program.outputs)
     return TILE_BYTES * (2 * moving + sum(buffer.length * buffer.width for buffer in Places.of(program).scratch))
 
@@ -254,31 +258,31 @@ def kernel(program: Program, shared: Sequence[bool], tiles: int, interpret: bool
         outputs = refs[len(loaded) : len(loaded) + len(program.outputs)]
         memory = {buffer: outputs[k] for buffer, k in places.outputs.items()}
         memory |= zip(places.scratch, refs[len(loaded) + len(outputs) :], strict=True)
-        tiles, values = Tiles(program, inputs, memory), dict[int, jax.Array]()
-        tiles.region(program.root, values)
+        evaluation, values = Tiles(program, inputs, memory), dict[int, jax.Array]()
+        evaluation.region(program.root, values)
         for k, (result, ref) in enumerate(zip(program.results, outputs, strict=True)):
             if not isinstance(result, Memory):
                 for entry, node in enumerate(result.ravel()):
-                    ref[entry] = tiles.kept(node, values)
+                    ref[entry] = evaluation.kept(node, values)
             elif places.outputs.get(result.buffer) != k:
                 _copy(memory[result.buffer] if result.buffer.source is None else inputs[result.buffer.source].ref, ref)
 
     block = lambda x: pl.BlockSpec((x.size, None, *TILE), lambda tile: (0, tile, 0, 0))
     of_input = lambda k, same: pl.BlockSpec(memory_space=pltpu.SMEM) if same else block(program.inputs[k])
-    kept = lambda x: jax.ShapeDtypeStruct((x.size, tiles, *TILE), number_type(x.dtype))
+    shape = lambda x: jax.ShapeDtypeStruct((x.size, tiles, *TILE), number_type(x.dtype))
     call = pl.pallas_call(
         body,
         grid=(tiles,),
         in_specs=[of_input(k, same) for k, same in zip(loaded, shared, strict=True)],
         out_specs=[block(x) for x in program.outputs],
-        out_shape=[kept(x) for x in program.outputs],
+        out_shape=[shape(x) for x in program.outputs],
         scratch_shapes=[
             pltpu.VMEM((buffer.length * buffer.width, *TILE), FLOAT if buffer.kind == REAL else INT)
             for buffer in places.scratch
         ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel",),
-            vmem_limit_bytes=memory_bytes(program) + tuning.VECTOR_MEMORY_FOR_SPILLS,
+            vmem_limit_bytes=memory_bytes(program) + tuning.SPILL_MEMORY_BYTES,
         ),
         interpret=interpret,
         name="".join(x if x.isalnum() else "_" for x in program.name),
