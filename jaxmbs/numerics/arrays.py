@@ -9,7 +9,7 @@ import itertools
 import math
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -23,16 +23,6 @@ from jaxtyping import Array
 def default_float() -> np.dtype:
     """Return float64 if the user has switched x64 on, else float32."""
     return np.dtype(jnp.result_type(float))
-
-
-def indices(rows: Sequence[int]) -> slice | np.ndarray:
-    """Return a slice that takes these rows of an array if they increase evenly, else the array of their indices.
-
-    XLA copies a slice; other rows it gathers one by one, which takes TPUs much longer to compile and to run.
-    """
-    step = rows[1] - rows[0] if len(rows) > 1 else 1
-    is_even = step > 0 and tuple(rows) == tuple(range(rows[0], rows[0] + step * len(rows), step))
-    return slice(rows[0], rows[-1] + 1, step) if is_even else np.array(rows, dtype=int)
 
 
 # Floating-point types allowed for the numbers of mechanisms; half precision is not enough to close loops.

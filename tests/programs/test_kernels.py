@@ -13,28 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
 
 import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design, four_bar_start
 from jaxmbs.programs.backends.gpu import backend, driver, host, ptx
 from jaxmbs.programs.backends.llvm import ffi
 from jaxmbs.programs.runtime import primitive, tuning
+from looping_program import ROWS, rows
 from planar_catalogue import CATALOGUE
 from ptxas import assembled, programs_of
 from random_mechanisms import random_closed, random_tree
-
-
-def rows(x, matrix):
-    """Rows that a loop writes and another reads backwards, a loop that ends early, a solution, elementary functions."""
-    z = jnp.linalg.solve(matrix, jnp.sin(x))
-    z, states = lax.scan(lambda c, u: (0.9 * c + u * jnp.tanh(c), c), z, jnp.arange(40, dtype=x.dtype) * 0.01)
-    back, sums = lax.scan(lambda c, s: (c + s @ s, c), jnp.zeros((), x.dtype), states, reverse=True)
-    count, size = lax.while_loop(lambda s: (s[0] < 20) & (s[1] > 0.1), lambda s: (s[0] + 1, 0.7 * s[1]), (0, abs(z[0])))
-    return jnp.where(z > x, z, x), states, sums, back, count, size, jnp.argmax(z), z[0] > 0
-
-
-ROWS = mbs.program(rows)
 
 
 def samples(count, dtype=np.float64):

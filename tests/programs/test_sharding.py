@@ -70,6 +70,47 @@ jax.tree.map(np.testing.assert_array_equal, everywhere.design, search().design)
 """
 
 
+# Batches that are divided by `jax.shard_map` in lowering, as on TPUs: XLA's emission, and a TPU's kernels interpreted.
+# Sizes that the devices do not divide, no samples at all, two axes, operands that depend on one of them.
+BY_SHARD_MAP = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import jaxmbs as mbs
+
+devices = np.array(jax.devices())
+row = NamedSharding(Mesh(devices, ("d",)), P("d"))
+table = NamedSharding(Mesh(devices.reshape(4, 2), ("a", "b")), P("a", "b"))
+
+def f(x, y, k):
+    def step(c, u):
+        return c * jnp.cos(u) + y[0], c
+    last, rows = jax.lax.scan(step, x, jnp.arange(5, dtype=jnp.float32))
+    return rows, last * y[k]
+
+program = mbs.program(f)
+one = jax.vmap(program, (0, None, 0))
+both = jax.vmap(jax.vmap(program, (0, None, None)), (0, 0, None))
+y = np.array([0.3, 1.5, -2.0], np.float32)
+x = np.linspace(0, 1, 80, dtype=np.float32)
+cases = [
+    (one, (jax.device_put(x, row), y, np.arange(80) % 3)),
+    (one, (x[:11], jax.device_put(y, NamedSharding(row.mesh, P())), np.arange(11) % 3)),
+    (one, (jax.device_put(x[:0], row), y, np.arange(0))),
+    (both, (jax.device_put(x.reshape(16, 5)[:, :4], table), np.outer(1 + x[:16], y), 1)),
+]
+for batch, args in cases:
+    for emission in ("xla", "tpu-on-host"):
+        with mbs.emission(emission):
+            found = jax.jit(batch)(*args)
+        alone = jax.tree.map(lambda z: jax.device_put(np.asarray(z), jax.devices()[0]), args)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), found, jax.jit(batch)(*alone))
+"""
+
+
+def test_shards_by_shard_map():
+    run(BY_SHARD_MAP, devices=8)
+
+
 # Inside `jax.shard_map` as it is by default, which checks what varies from device to device. In the plane and in space.
 SHARD_MAP = """
 import jax, jax.numpy as jnp, numpy as np

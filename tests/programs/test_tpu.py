@@ -17,6 +17,7 @@ from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.runtime import primitive, tuning
 from linkages import four_bar as driven_four_bar
 from linkages import four_bar_guess
+from looping_program import ROWS
 
 # XLA computes shared values again in each fusion. Without optimisation it rounds them differently there, so that rows are
 # exchanged in one place and not in another; in a kernel of a TPU each value is computed once.
@@ -50,18 +51,6 @@ def assert_near(found, expected, roundings=ROUNDINGS):
             np.testing.assert_allclose(a[finite], b[finite], rtol=0, atol=roundings * EPS * largest)
         else:
             np.testing.assert_array_equal(a, b)
-
-
-def rows(x, matrix):
-    """Rows that a loop writes and another reads backwards, a loop that ends early, a solution, elementary functions."""
-    z = jnp.linalg.solve(matrix, jnp.sin(x))
-    z, states = lax.scan(lambda c, u: (0.9 * c + u * jnp.tanh(c), c), z, jnp.arange(40, dtype=x.dtype) * 0.01)
-    back, sums = lax.scan(lambda c, s: (c + s @ s, c), jnp.zeros((), x.dtype), states, reverse=True)
-    count, size = lax.while_loop(lambda s: (s[0] < 20) & (s[1] > 0.1), lambda s: (s[0] + 1, 0.7 * s[1]), (0, abs(z[0])))
-    return jnp.where(z > x, z, x), states, sums, back, count, size, jnp.argmax(z), z[0] > 0
-
-
-ROWS = mbs.program(rows)
 
 
 @pytest.mark.parametrize("count", [1, 7, 1024, 1500])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -16,7 +17,7 @@ from jaxmbs.formulations.abstract import AbstractEquations, Closed, Scales
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.reactive import with_force_fields, with_reactive_forces
 from jaxmbs.formulations.stateful import equations_of
-from jaxmbs.numerics.arrays import finite, indices, where_tree
+from jaxmbs.numerics.arrays import finite, where_tree
 from jaxmbs.numerics.linear_algebra import diagonal, floors
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import Units, gap_limit
@@ -187,8 +188,18 @@ class Grid(NamedTuple):
     def boundaries(self, times) -> Float[Array, " K"]:
         """Return times (K,) of boundaries, `steps` steps apart, from output times (T,), which are among them."""
         last, part = len(times) - 1, np.array(self.part)
-        before, following = (times[indices(k)] for k in (self.interval, [min(k + 1, last) for k in self.interval]))
+        before, following = (times[_rows_of(k)] for k in (self.interval, [min(k + 1, last) for k in self.interval]))
         return before + (following - before) * part.astype(times.dtype)
+
+
+def _rows_of(rows: Sequence[int]) -> slice | np.ndarray:
+    """Return a slice that takes these rows of an array if they increase evenly, else the array of their indices.
+
+    XLA copies a slice; other rows it gathers one by one, which takes TPUs much longer to compile and to run.
+    """
+    step = rows[1] - rows[0] if len(rows) > 1 else 1
+    is_even = step > 0 and tuple(rows) == tuple(range(rows[0], rows[0] + step * len(rows), step))
+    return slice(rows[0], rows[-1] + 1, step) if is_even else np.array(rows, dtype=int)
 
 
 class AbstractMethod(eqx.Module):
@@ -230,7 +241,7 @@ class AbstractFixedStep(AbstractMethod):
         )
         first, others = ProgramWithFallback(rollout)(setup, grid.boundaries(times), start.q, start.v)
         rows = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, others)
-        return jax.tree.map(lambda x: x[indices(grid.rows)], rows)
+        return jax.tree.map(lambda x: x[_rows_of(grid.rows)], rows)
 
     def _rollout(self, scaled: ScaledEquations, times, steps: int, start: InitialState):
         """Return (q, v, status) at the first of the times, and rows of each at the others, `steps` steps apart."""

@@ -241,7 +241,8 @@ def _lowering_rule(platform: str):
     def rule(context, *args, **params):
         """Lower a program by shards if it is partitioned, else as a whole."""
         function: Callable[..., list] = lower
-        if params["batch"] and params["program"].outputs and jax_compat.is_partitioned(context):
+        batch = params["batch"]
+        if batch and 0 not in batch and params["program"].outputs and jax_compat.is_partitioned(context):
             function = lower_by_shards
             if backend_for(params["emission"], platform, params["program"]).by_shard_map:
                 function, params = lower_on_devices, params | {"devices": jax_compat.devices(context)}

@@ -144,6 +144,6 @@ MAX_OPERATIONS_TPU = 20_000
 MAX_VECTOR_MEMORY_BYTES = 44 * 2**20
 # Bytes of the vector memory for values of a kernel that do not fit into registers, as much as Mosaic allows by itself.
 SPILL_MEMORY_BYTES = 16 * 2**20
-# Largest number of entries of an array, the same for all samples, that lies in the scalar memory of a TPU's core, which
-# holds some hundred thousand numbers; larger ones are copied into the tiles of every sample.
-MAX_SHARED_ENTRIES = 4096
+# Largest number of entries of the arrays, the same for all samples, that a kernel has in the scalar memory of a TPU's core,
+# which holds some hundred thousand numbers; further ones are copied into the tiles of every sample.
+MAX_SHARED_ENTRIES = 32_768

@@ -47,10 +47,11 @@ class AbstractTiles(AbstractBackend):
         if total == 0 or not program.outputs:
             return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
         tiles = -(-total // SAMPLES_PER_TILE)
-        placed, shared = [], []
+        placed, shared, entries = [], [], 0
         for k in program.facts.loaded:
             x, own = args[k].astype(kernel.number_type(args[k].dtype)), program.inputs[k]
-            same = math.prod(x.shape[: len(batch)]) == 1 and own.size <= tuning.MAX_SHARED_ENTRIES
+            same = math.prod(x.shape[: len(batch)]) == 1 and entries + own.size <= tuning.MAX_SHARED_ENTRIES
+            entries += own.size if same else 0
             shared.append(same)
             placed.append(x.ravel() if same else in_tiles(x, batch, own, tiles))
         results = kernel.kernel(program, shared, tiles, self.interpret)(*placed)
