@@ -15,6 +15,7 @@ from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxmbs as mbs
+from jaxmbs import planar
 from linkages import four_bar, four_bar_guess
 
 LENGTHS = ("crank", "coupler", "rocker", "ground")
@@ -83,6 +84,19 @@ def test_kinematics_and_its_gradient():
         return run.q.sum(), run.status
 
     compiled(jax.value_and_grad(end, has_aux=True), (4,))
+
+
+def test_a_mechanism_without_loops():
+    """Some outputs have no entries: there are no multipliers of loops."""
+
+    def end(length):
+        pin = planar.Revolute("ground", "bob", (0, 0), (-length, 0))
+        mech = mbs.Mechanism({"bob": planar.Body(1.0, 0.1)}, {"pin": pin}, forces={"weight": mbs.Gravity((0, -9.81))})
+        start = {"bob": (length, 0.0, 0.0)}
+        run = mbs.simulate(mech, np.array([0.0, 1.0]), start, step=1e-3, formulation=mbs.JointCoordinates())
+        return run.q[-1].sum()
+
+    compiled(jax.value_and_grad(end), ())
 
 
 @pytest.mark.parametrize("count", [65_536, 5_000])

@@ -44,8 +44,10 @@ class AbstractTiles(AbstractBackend):
         from jaxmbs.programs.backends.tpu import kernel
 
         total = math.prod(batch)
-        if total == 0 or not program.outputs:
-            return [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
+        outputs = [jnp.zeros((*batch, *out.shape), out.dtype) for out in program.outputs]
+        written = kernel.outputs_with_entries(program)
+        if total == 0 or not written:
+            return outputs
         tiles = -(-total // SAMPLES_PER_TILE)
         placed, shared, entries = [], [], 0
         for k in program.facts.loaded:
@@ -55,7 +57,9 @@ class AbstractTiles(AbstractBackend):
             shared.append(same)
             placed.append(x.ravel() if same else in_tiles(x, batch, own, tiles))
         results = kernel.kernel(program, shared, tiles, self.interpret)(*placed)
-        return [from_tiles(x, batch, out) for x, out in zip(results, program.outputs, strict=True)]
+        for k, x in zip(written, results, strict=True):
+            outputs[k] = from_tiles(x, batch, program.outputs[k])
+        return outputs
 
 
 class KernelOnTPU(AbstractTiles):

@@ -220,12 +220,17 @@ class Places(NamedTuple):
     @classmethod
     def of(cls, program: Program) -> Places:
         """Return the places of the arrays of a program."""
-        filled = [buffer for buffer in program.live.buffers if buffer.source is None]
+        filled = [x for x in program.live.buffers if x.source is None and x.length * x.width]
         outputs: dict[Buffer, int] = {}
         for k, result in enumerate(program.results):
             if isinstance(result, Memory) and result.buffer in filled:
                 outputs.setdefault(result.buffer, k)
         return cls(outputs, [buffer for buffer in filled if buffer not in outputs])
+
+
+def outputs_with_entries(program: Program) -> list[int]:
+    """Return the numbers of the outputs that have entries; a tree without loops has no multipliers."""
+    return [k for k, x in enumerate(program.outputs) if x.size]
 
 
 def memory_bytes(program: Program) -> int:
@@ -248,19 +253,20 @@ def kernel(program: Program, shared: Sequence[bool], tiles: int, interpret: bool
         interpret: True to run it as JAX operations on any platform.
 
     Returns:
-        The function, whose results are (entries, tiles, 8, 128), one for each output of the program.
+        The function, whose results are (entries, tiles, 8, 128), one for each output of the program that has entries.
     """
-    places, loaded = Places.of(program), program.facts.loaded
+    places, loaded, written = Places.of(program), program.facts.loaded, outputs_with_entries(program)
 
     def body(*refs):
         """Compute a tile of the outputs."""
         inputs = {k: Input(ref, same) for k, ref, same in zip(loaded, refs, shared, strict=False)}
-        outputs = refs[len(loaded) : len(loaded) + len(program.outputs)]
+        outputs = dict(zip(written, refs[len(loaded) :], strict=False))
         memory = {buffer: outputs[k] for buffer, k in places.outputs.items()}
         memory |= zip(places.scratch, refs[len(loaded) + len(outputs) :], strict=True)
         evaluation, values = Tiles(program, inputs, memory), dict[int, jax.Array]()
         evaluation.region(program.root, values)
-        for k, (result, ref) in enumerate(zip(program.results, outputs, strict=True)):
+        for k, ref in outputs.items():
+            result = program.results[k]
             if not isinstance(result, Memory):
                 for entry, node in enumerate(result.ravel()):
                     ref[entry] = evaluation.kept(node, values)
@@ -274,8 +280,8 @@ def kernel(program: Program, shared: Sequence[bool], tiles: int, interpret: bool
         body,
         grid=(tiles,),
         in_specs=[of_input(k, same) for k, same in zip(loaded, shared, strict=True)],
-        out_specs=[block(x) for x in program.outputs],
-        out_shape=[shape(x) for x in program.outputs],
+        out_specs=[block(program.outputs[k]) for k in written],
+        out_shape=[shape(program.outputs[k]) for k in written],
         scratch_shapes=[
             pltpu.VMEM((buffer.length * buffer.width, *TILE), FLOAT if buffer.kind == REAL else INT)
             for buffer in places.scratch
