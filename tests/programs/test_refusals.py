@@ -123,7 +123,8 @@ INTEGERS = np.array([[7, 0], [-7, 0], [np.iinfo(np.int64).min, -1], [7, -2], [-7
 @pytest.mark.parametrize("dtype", [np.int64, np.int32])
 def test_integer_division_by_zero(batched, dtype, emission):
     """The processor would trap; a program gives what XLA gives."""
-    pairs = np.maximum(INTEGERS, np.iinfo(dtype).min).astype(dtype)
+    least = np.int32 if emission == "tpu-on-host" else dtype  # a TPU has no other integers
+    pairs = np.maximum(INTEGERS, np.iinfo(least).min).astype(least)
     function = lambda k: (lax.div(k[0], k[1]), lax.rem(k[0], k[1]))
     apply = (lambda f: jax.vmap(f)(pairs)) if batched else (lambda f: [jax.jit(f)(k) for k in pairs])
     for a, b in zip(jax.tree.leaves(apply(mbs.program(function))), jax.tree.leaves(apply(function)), strict=True):

@@ -68,7 +68,7 @@ def test_operands_that_the_batch_shares():
     rng = np.random.default_rng(0)
     table, x, y = single((rng.normal(size=(40,)), rng.normal(size=(3, 5)), rng.normal(size=(5,))))
     f = mbs.program(lambda table, x, y, k: jnp.cumsum(table)[k] * x + table[2] * y)
-    k = np.arange(15).reshape(3, 5) % 40
+    k = np.arange(15, dtype=np.int32).reshape(3, 5) % 40
     both = jax.vmap(jax.vmap(f, (None, 0, 0, 0)), (None, 0, None, 0))
     assert_near(interpreted(both, table, x, y, k), jax.jit(both)(table, x, y, k))
 
@@ -113,13 +113,13 @@ def test_functions(name):
 def test_integers_and_truths():
     """Exact operations: integer division and remainder, rounding, signs, logic, and conversions."""
     rng = np.random.default_rng(2)
-    k, m = rng.integers(-50, 50, (2, 1024))
+    k, m = rng.integers(-50, 50, (2, 1024), np.int32)
     x = single(rng.uniform(-5, 5, 1024))
 
     def f(k, m, x):
         safe = jnp.where(m == 0, 1, m)
         parts = lax.div(k, safe), lax.rem(k, safe), jnp.sign(k), jnp.abs(m), jnp.minimum(k, m)
-        reals = jnp.sign(x), jnp.floor(x), jnp.ceil(x), jnp.round(x), jnp.trunc(x), x.astype(int), k.astype(x.dtype)
+        reals = jnp.sign(x), jnp.floor(x), jnp.ceil(x), jnp.round(x), jnp.trunc(x), x.astype(np.int32), k.astype(x.dtype)
         return parts, reals, (x > 0) ^ (k > m), ~(x > 1) | ((m != k) & (x <= 2)), jnp.where(x > 0, k, m)
 
     program = mbs.program(f)
