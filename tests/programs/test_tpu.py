@@ -119,7 +119,15 @@ def test_integers_and_truths():
     def f(k, m, x):
         safe = jnp.where(m == 0, 1, m)
         parts = lax.div(k, safe), lax.rem(k, safe), jnp.sign(k), jnp.abs(m), jnp.minimum(k, m)
-        reals = jnp.sign(x), jnp.floor(x), jnp.ceil(x), jnp.round(x), jnp.trunc(x), x.astype(np.int32), k.astype(x.dtype)
+        reals = (
+            jnp.sign(x),
+            jnp.floor(x),
+            jnp.ceil(x),
+            jnp.round(x),
+            jnp.trunc(x),
+            x.astype(np.int32),
+            k.astype(x.dtype),
+        )
         return parts, reals, (x > 0) ^ (k > m), ~(x > 1) | ((m != k) & (x <= 2)), jnp.where(x > 0, k, m)
 
     program = mbs.program(f)
