@@ -50,14 +50,11 @@ def free_directions(equations: AbstractEquations, q, t, independent: Bool[Array,
         t: time.
         independent: the independent velocities, if they are known; otherwise those that make the basis well-conditioned.
     """
-    length = jax.lax.stop_gradient(equations.scales(q, t).length)
+    length, rows, _ = jax.lax.stop_gradient(equations.scales(q, t))
     unit = Units(equations.space.angular, length).vector
-    phi_q = equations.jacobian(q, t) * unit[None, :]
-    largest = jnp.max(jnp.abs(jax.lax.stop_gradient(phi_q)), axis=1, initial=0)
-    rows = jnp.where(largest > 0, largest, 1)
-    phi_q = phi_q / rows[:, None]
+    phi_q = equations.jacobian(q, t) * unit[None, :] / rows[:, None]
     if independent is None:
-        independent = ~dependent_columns(phi_q)
+        independent = ~dependent_columns(phi_q, jnp.ones_like(rows))
     chosen = jnp.diag(jnp.where(independent, jnp.ones((), q.dtype), 0))
     factors = factor_symmetric_positive(phi_q.T @ phi_q + chosen)
     basis = factors.solve(chosen)

@@ -259,16 +259,23 @@ def _saddle_point_gap(given: tuple[Array, Array, Array, Array], x: Array) -> Arr
     return jnp.concatenate([mass @ a - jacobian.T @ multipliers - force, jacobian @ a - right])
 
 
-def dependent_columns(matrix: Float[Array, "rows n"]) -> Bool[Array, " n"]:
+def dependent_columns(
+    matrix: Float[Array, "rows n"], sizes: Float[Array, " rows"] | None = None
+) -> Bool[Array, " n"]:
     """Return a mask of columns that make a well-conditioned square matrix with the independent rows.
 
     Rows are eliminated one by one, with the largest entry of the rest of a row as its pivot.
+
+    Args:
+        matrix: the matrix.
+        sizes: largest entry that each row would have if nothing cancelled in it; by default the one that it has. The
+            entries of a row that cancels are rounding and make no pivot.
     """
     m, n = matrix.shape
     if not matrix.size:
         return jnp.zeros(n, bool)
     matrix, index = jax.lax.stop_gradient(matrix), jnp.arange(n)
-    smallest = redundancy(matrix.dtype) * jnp.max(jnp.abs(matrix), axis=1)
+    smallest = redundancy(matrix.dtype) * (jnp.max(jnp.abs(matrix), axis=1) if sizes is None else sizes)
     taken = jnp.zeros(n, bool)
     for k in range(m):
         row = jnp.where(taken, 0, matrix[k])
