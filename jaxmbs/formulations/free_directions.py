@@ -40,7 +40,13 @@ class FreeDirections(NamedTuple):
         return self.basis.T @ matrix @ self.basis + jnp.diag(jnp.where(self.independent, 0, dependent))
 
 
-def free_directions(equations: AbstractEquations, q, t, independent: Bool[Array, " m"] | None = None) -> FreeDirections:
+def free_directions(
+    equations: AbstractEquations,
+    q,
+    t,
+    independent: Bool[Array, " m"] | None = None,
+    length: Float[Array, ""] | None = None,
+) -> FreeDirections:
     """Return the `FreeDirections` of equations at their coordinates q.
 
     The basis is differentiable; the choice of the independent velocities and the units count as constants.
@@ -50,8 +56,10 @@ def free_directions(equations: AbstractEquations, q, t, independent: Bool[Array,
         q: (n,), with Φ(q, t) = 0.
         t: time.
         independent: the independent velocities, if they are known; otherwise those that make the basis well-conditioned.
+        length: the unit of length; by default the largest position or lever arm in this configuration.
     """
-    length, rows, _ = jax.lax.stop_gradient(equations.scales(q, t))
+    own_length, rows, _ = jax.lax.stop_gradient(equations.scales(q, t))
+    length = own_length if length is None else jax.lax.stop_gradient(length)
     unit = Units(equations.space.angular, length).vector
     phi_q = equations.jacobian(q, t) * unit[None, :] / rows[:, None]
     if idle_spins(equations.mech):
