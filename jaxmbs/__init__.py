@@ -33,6 +33,10 @@ from jaxmbs.analyses.assembly import Assembly as Assembly
 from jaxmbs.analyses.assembly import assemble as assemble
 from jaxmbs.analyses.diagnosis import Diagnosis as Diagnosis
 from jaxmbs.analyses.diagnosis import diagnose as diagnose
+from jaxmbs.analyses.equilibrium import Equilibrium as Equilibrium
+from jaxmbs.analyses.equilibrium import equilibrium as equilibrium
+from jaxmbs.analyses.equilibrium_path import EquilibriumPath as EquilibriumPath
+from jaxmbs.analyses.equilibrium_path import equilibria as equilibria
 from jaxmbs.analyses.kinematics import kinematics as kinematics
 from jaxmbs.analyses.sensitivity import design_jacobian as design_jacobian
 from jaxmbs.analyses.sensitivity import design_sensitivity as design_sensitivity

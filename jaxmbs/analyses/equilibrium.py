@@ -12,21 +12,14 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.analyses.assembly import assembled_configuration
+from jaxmbs.analyses.balance import balance_of_forces, equations_at_rest, force_at_rest, steady_motion
 from jaxmbs.analyses.unknowns import check_formulation, euler_parameter_signs, structure
-from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
-from jaxmbs.formulations.free_directions import FreeDirections, free_directions
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
-from jaxmbs.formulations.reactive import reactive_forces, with_force_fields, with_reactive_forces
 from jaxmbs.formulations.stateful import state_names
-from jaxmbs.motion import AbstractMotion, Constant
-from jaxmbs.numerics.arrays import finite
-from jaxmbs.numerics.implicit import rate, second_rate
 from jaxmbs.numerics.linear_algebra import (
-    Factored,
     factor,
     factor_symmetric_positive,
-    factor_symmetric_semidefinite,
     redundancy,
 )
 from jaxmbs.numerics.results import AnalysisError, Status, check_known
@@ -55,8 +48,6 @@ MAX_GAP_PER_STEP = 0.1
 # The search has converged after a step shorter than this power of the rounding unit (5e-7 in float64): as each step
 # squares the error, the next one would change nothing.
 CONVERGED_POWER = 0.4
-# Forces in the free directions are balanced if they are below this many rounding units of the largest force.
-BALANCED_ROUNDINGS = 100
 # Number of solutions for a derivative, and of corrections of the result.
 REFINEMENTS = 2
 # Number of messages that an error names before it only counts.
@@ -234,110 +225,13 @@ def _equilibrium(mech: Mechanism, guess: Array, t: Array, options: _Options) -> 
     near = jax.lax.stop_gradient(jnp.where(jnp.isfinite(start), start, 0))
     t_finite = jnp.where(jnp.isfinite(t), t, 0)
     at = ProgramWithFallback.of(_at_rest, options)(mech, near, x, t_finite, found & assembled)
-    multipliers = ProgramWithFallback.of(_multipliers, options)(mech, at.q, t_finite)
+    multipliers = ProgramWithFallback.of(_multipliers, options)(mech, at.q, at.v, at.a, t_finite)
     code = jnp.where(
         found, jnp.where(at.regular, int(Status.CONVERGED), int(Status.SINGULAR)), int(Status.NOT_CONVERGED)
     )
     code = jnp.where(assembled, code, status)
     code = jnp.where(at.is_finite & jnp.isfinite(t), code, int(Status.NON_FINITE))
     return Equilibrium(at.q, code.astype(jnp.int32), multipliers, at.residual, at.stiffness, t)
-
-
-def frozen(mech: Mechanism, t: Array) -> Mechanism:
-    """Return a mechanism whose prescribed motions, of drivers, joints and forces, keep their values at the time t."""
-    is_motion = lambda x: isinstance(x, AbstractMotion)
-    still = lambda x: Constant(x(t)) if is_motion(x) else x
-    return jax.tree.map(still, mech, is_leaf=is_motion)
-
-
-def _equations(mech: Mechanism, t: Array, options: _Options) -> tuple[AbstractEquations, Bool[Array, ""]]:
-    """Return the equations at rest, or of the steady motion, and True if all numbers of the mechanism are finite."""
-    mech, is_finite = finite(mech if options.steady else frozen(mech, t))
-    if not options.steady:
-        # Friction and inertial efforts vanish at rest.
-        mech = with_force_fields(mech, "size", {name: jnp.zeros((), t.dtype) for name in reactive_forces(mech)})
-    return options.formulation.equations(mech), is_finite
-
-
-def _force(
-    equations: AbstractEquations, x: Array, t: Array, directions: FreeDirections, steady: bool
-) -> Float[Array, " m"]:
-    """Return Q − M u̇ in units of work: at rest, or in the steady motion in which the independent velocities are zero."""
-    u = equations.zero_velocity(x)
-    if not steady:
-        return directions.unit * equations.force(x, u, t)
-    phi_q = equations.jacobian(x, t)
-    spins = directions.jacobian[directions.rows.size :] / directions.unit
-    held = jnp.diag(jnp.where(directions.independent, jnp.ones((), x.dtype), 0)) + spins.T @ spins
-    factors = factor_symmetric_positive(phi_q.T @ phi_q + held)
-    u = -factors.solve(phi_q.T @ rate(equations.residual, equations.space, x, u, t))
-    a = -factors.solve(phi_q.T @ second_rate(equations.residual, equations.space, x, u, equations.zero_velocity(x), t))
-    equations = with_reactive_forces(equations, x, u, t)[0]
-    return -directions.unit * equations.imbalance(x, u, a, t)
-
-
-class _Balance(NamedTuple):
-    """Forces at a configuration, in units of work.
-
-    Attributes:
-        directions: the free directions.
-        force: (m,), Q − M u̇.
-        gap: (rows,), Φ in units, and zero for each idle spin.
-        gram: factors of Φ_q Φ_qᵀ.
-        multipliers: (rows,), λ of the rows in units.
-        free: (m,), Zᵀ times the force.
-        stiffness: (m, m), −∂(force + Φ_qᵀλ)/∂q.
-        reduced: (m, m), Zᵀ K Z, with `scale` on the diagonal for dependent velocities.
-        scale: the largest stiffness or force in a free direction.
-        balanced: True if the forces in the free directions are zero to rounding.
-    """
-
-    directions: FreeDirections
-    force: Float[Array, " m"]
-    gap: Float[Array, " rows"]
-    gram: Factored
-    multipliers: Float[Array, " rows"]
-    free: Float[Array, " m"]
-    stiffness: Float[Array, "m m"]
-    reduced: Float[Array, "m m"]
-    scale: Float[Array, ""]
-    balanced: Bool[Array, ""]
-
-    def closing(self, gap: Array) -> Float[Array, " m"]:
-        """Return the displacement of smallest norm that closes a gap (rows,)."""
-        return -self.directions.jacobian.T @ self.gram.solve(gap)
-
-
-def _balance(equations: AbstractEquations, x: Array, t: Array, size: Array, steady: bool) -> _Balance:
-    """Return the `_Balance` at x, with the `size` of the mechanism as unit of length."""
-    constant = jax.lax.stop_gradient
-    directions = free_directions(equations, x, t, length=size)
-    unit, rows, phi_q, basis = directions.unit, directions.rows, directions.jacobian, directions.basis
-    spins = jnp.zeros(phi_q.shape[0] - rows.shape[0], x.dtype)
-    constants, independent = constant(directions), directions.independent
-    force_at = lambda d: _force(equations, _moved(equations, x, unit * d), t, constants, steady)
-    gap_at = lambda d: equations.residual(_moved(equations, x, unit * d), t) / rows
-    still = equations.zero_velocity(x)
-    force = force_at(still)
-    gram = factor_symmetric_semidefinite(phi_q @ phi_q.T, None, jnp.ones(phi_q.shape[0], x.dtype))
-    multipliers = constant(-gram.solve(phi_q @ force))
-    held = multipliers[: rows.shape[0]]
-    total = lambda d: force_at(d) + jax.vjp(gap_at, d)[1](held)[0]
-    stiffness = -jax.vmap(lambda e: jax.jvp(total, (still,), (e,))[1], out_axes=-1)(np.eye(still.size, dtype=x.dtype))
-    free = basis.T @ force
-    reduced = directions.reduced(stiffness, 0.0)
-    scale = jnp.maximum(jnp.max(jnp.abs(reduced), initial=0), jnp.max(jnp.abs(free), initial=0))
-    scale = jnp.where(scale > 0, scale, 1)
-    reduced = reduced + jnp.diag(jnp.where(independent, 0, scale))
-    limit = BALANCED_ROUNDINGS * jnp.finfo(x.dtype).eps * jnp.max(jnp.abs(force), initial=0)
-    balanced = jnp.max(jnp.abs(free), initial=0) <= limit
-    gap = jnp.append(gap_at(still), spins)
-    return _Balance(directions, force, gap, gram, multipliers, free, stiffness, reduced, scale, balanced)
-
-
-def _moved(equations: AbstractEquations, x: Array, d: Array) -> Float[Array, " n"]:
-    """Return x ⊕ d."""
-    return equations.space.retract(x, d)
 
 
 class _SearchCarry(NamedTuple):
@@ -352,14 +246,14 @@ class _SearchCarry(NamedTuple):
 def _search(options: _Options, mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array]:
     """Return the coordinates x of an equilibrium and True if it was found, from an assembled configuration q (n,)."""
     q, t = (jnp.where(jnp.isfinite(x), x, 0) for x in (q, t))
-    equations, _ = _equations(mech, t, options)
+    equations, _ = equations_at_rest(mech, t, options.formulation, steady=options.steady)
     start = equations.coordinates(q, t)
     small, length = float(jnp.finfo(q.dtype).eps) ** CONVERGED_POWER, equations.mech.size(q)
     descends = options.method == "descent"
 
     def step(now: _SearchCarry) -> _SearchCarry:
         """Take one step, or reject it and increase the damping."""
-        at = _balance(equations, now.x, t, length, options.steady)
+        at = balance_of_forces(equations, now.x, t, length, options.steady)
         directions, unit = at.directions, at.directions.unit
         damped = at.reduced + now.damping * at.scale * directions.reduced(jnp.eye(unit.size, dtype=q.dtype))
         # The displacement that closes the constraints changes the forces, too.
@@ -371,14 +265,14 @@ def _search(options: _Options, mech: Mechanism, q: Array, t: Array) -> tuple[Arr
         size = max_norm(along)
         shortening = 1 / jnp.maximum(1, size / MAX_STEP)
         along, part = shortening * along, shortening * part
-        x = _moved(equations, now.x, unit * (along + closing))
+        x = equations.space.retract(now.x, unit * (along + closing))
         spins = jnp.zeros(at.gap.size - directions.rows.size, q.dtype)
         gap_of = lambda x: jnp.append(equations.residual(x, t) / directions.rows, spins)
         for _ in range(CLOSING_STEPS):
-            x = _moved(equations, x, unit * at.closing(gap_of(x)))
+            x = equations.space.retract(x, unit * at.closing(gap_of(x)))
         gap_left = jnp.max(jnp.abs(gap_of(x)), initial=0)
         closed = gap_left <= MAX_GAP_PER_STEP * jnp.maximum(shortening * size, small)
-        force = _force(equations, x, t, directions, options.steady)
+        force = force_at_rest(equations, x, t, directions, options.steady)
         work = part @ (at.free + directions.basis.T @ force)
         better = closed & jnp.isfinite(size) & jnp.isfinite(work)
         if descends:
@@ -400,9 +294,21 @@ def _search(options: _Options, mech: Mechanism, q: Array, t: Array) -> tuple[Arr
 
 
 class _AtRest(NamedTuple):
-    """Fields of `Equilibrium`, True if the stiffness is regular, and True if all numbers are finite."""
+    """The equilibrium that a search has found.
+
+    Attributes:
+        q: as in `Equilibrium`.
+        v: velocities of the bodies, zero unless the motion is steady.
+        a: accelerations of the bodies.
+        residual: as in `Equilibrium`.
+        stiffness: as in `Equilibrium`.
+        regular: True if the stiffness is regular.
+        is_finite: True if all numbers of the mechanism are finite.
+    """
 
     q: Float[Array, " n"]
+    v: Float[Array, " m"]
+    a: Float[Array, " m"]
     residual: Float[Array, ""]
     stiffness: Float[Array, "m m"]
     regular: Bool[Array, ""]
@@ -410,11 +316,11 @@ class _AtRest(NamedTuple):
 
 
 def _at_rest(options: _Options, mech: Mechanism, near: Array, x: Array, t: Array, found: Array) -> _AtRest:
-    """Return the equilibrium at the coordinates x that the search has found, corrected once more, and differentiable."""
-    given, is_finite = _equations(mech, t, options)
+    """Return the equilibrium at the coordinates x that the search has found, as a differentiable function."""
+    given, is_finite = equations_at_rest(mech, t, options.formulation, steady=options.steady)
     x = jax.lax.stop_gradient(x)
     constant, t_constant = jax.lax.stop_gradient((given, t))
-    at = jax.lax.stop_gradient(_balance(constant, x, t_constant, constant.mech.size(near), options.steady))
+    at = jax.lax.stop_gradient(balance_of_forces(constant, x, t_constant, constant.mech.size(near), options.steady))
     directions = at.directions
     unit, rows, phi_q, basis = directions.unit, directions.rows, directions.jacobian, directions.basis
     m, spins = unit.size, jnp.zeros(phi_q.shape[0] - rows.size, x.dtype)
@@ -425,10 +331,10 @@ def _at_rest(options: _Options, mech: Mechanism, near: Array, x: Array, t: Array
     def conditions(y: Array) -> Array:
         """Return the balance of forces (m,) and the gaps, in units, for a displacement and multipliers y."""
         d, multipliers = y[:m], y[m:]
-        gap_at = lambda d: jnp.append(given.residual(_moved(given, x, unit * d), t) / rows, spins)
+        gap_at = lambda d: jnp.append(given.residual(given.space.retract(x, unit * d), t) / rows, spins)
         gap, pull = jax.vjp(gap_at, d)
         spin_force = phi_q[rows.size :].T @ multipliers[rows.size :]
-        force = _force(given, _moved(given, x, unit * d), t, directions, options.steady)
+        force = force_at_rest(given, given.space.retract(x, unit * d), t, directions, options.steady)
         gap = gap.at[rows.size :].set(phi_q[rows.size :] @ d)
         return jnp.concatenate([force + pull(multipliers)[0] + spin_force, gap])
 
@@ -440,19 +346,19 @@ def _at_rest(options: _Options, mech: Mechanism, near: Array, x: Array, t: Array
         d = across + basis @ part
         return jnp.concatenate([d, at.gram.solve(phi_q @ (balance + at.stiffness @ d))])
 
-    start = jnp.concatenate([jnp.zeros(m, x.dtype), at.multipliers])
-    constant_y = start
-    y = root_near(conditions, solve, jax.lax.stop_gradient(constant_y), REFINEMENTS)
+    y = root_near(conditions, solve, jnp.concatenate([jnp.zeros(m, x.dtype), at.multipliers]), REFINEMENTS)
     d = jnp.where(regular, y[:m], jax.lax.stop_gradient(y[:m]))
-    q = given.configuration(_moved(given, x, unit * d), t)
+    reached = given.space.retract(x, unit * d)
+    still = given.zero_velocity(x)
+    u, a = steady_motion(given, reached, t, directions) if options.steady else (still, still)
+    q, v, a = given.to_bodies(reached, u, a, t)
     q = q * euler_parameter_signs(mech.layout, q, near)
     residual = jnp.max(jnp.abs(basis.T @ at.force / unit), initial=0)
-    return _AtRest(q, residual, at.reduced, regular | (m == 0), is_finite)
+    return _AtRest(q, v, a, residual, at.reduced, regular, is_finite)
 
 
-def _multipliers(options: _Options, mech: Mechanism, q: Array, t: Array) -> Float[Array, " rows"]:
-    """Return λ of all constraints and drivers in the equilibrium q (n,), of smallest norm."""
-    options = options._replace(formulation=Augmented(), steady=False)
-    equations, _ = _equations(mech, t, options)
-    still = jnp.zeros(mech.layout.m, q.dtype)
-    return Augmented().equations(equations.mech).balance_multipliers(q, still, still, t)
+def _multipliers(options: _Options, mech: Mechanism, q: Array, v: Array, a: Array, t: Array) -> Float[Array, " rows"]:
+    """Return λ of all constraints and drivers in the state (q, v, a) of the bodies, of smallest norm."""
+    equations, _ = equations_at_rest(mech, t, Augmented(), steady=options.steady)
+    equations = with_reactive_forces(equations, q, v, t)[0] if options.steady else equations
+    return equations.balance_multipliers(q, v, a, t)
