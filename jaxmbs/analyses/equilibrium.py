@@ -16,6 +16,7 @@ from jaxmbs.analyses.balance import balance_of_forces, equations_at_rest, force_
 from jaxmbs.analyses.unknowns import check_formulation, euler_parameter_signs, structure
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
+from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.formulations.stateful import state_names
 from jaxmbs.numerics.linear_algebra import (
     factor,
