@@ -16,7 +16,14 @@ from jaxmbs.formulations.reactive import reactive_forces, with_force_fields, wit
 from jaxmbs.motion import AbstractMotion, Constant
 from jaxmbs.numerics.arrays import finite
 from jaxmbs.numerics.implicit import rate, second_rate
-from jaxmbs.numerics.linear_algebra import Factored, factor_symmetric_positive, factor_symmetric_semidefinite
+from jaxmbs.numerics.linear_algebra import (
+    Factored,
+    factor_symmetric_positive,
+    factor_symmetric_semidefinite,
+    redundancy,
+)
+from jaxmbs.numerics.scaling import Units
+from jaxmbs.system.equations import map_forces, state_of
 from jaxmbs.system.mechanism import Mechanism
 
 # Forces in the free directions are balanced if they are below this many rounding units of the largest force.
@@ -58,7 +65,7 @@ def steady_motion(
 ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
     """Return velocities and accelerations of the motion in which the independent ones are zero, driven as at t."""
     phi_q, still = equations.jacobian(x, t), equations.zero_velocity(x)
-    spins = directions.jacobian[directions.rows.size :] / directions.unit
+    spins = directions.jacobian[directions.rows.size :] / directions.unit[None, :]
     held = jnp.diag(jnp.where(directions.independent, jnp.ones((), x.dtype), 0)) + spins.T @ spins
     factors = factor_symmetric_positive(phi_q.T @ phi_q + held)
     u = -factors.solve(phi_q.T @ rate(equations.residual, equations.space, x, still, t))
@@ -78,7 +85,7 @@ class Balance(NamedTuple):
         stiffness: (m, m), −∂(force + Φ_qᵀλ)/∂q.
         reduced: (m, m), Zᵀ K Z, with `scale` on the diagonal for dependent velocities.
         scale: the largest stiffness or force in a free direction.
-        balanced: True if the forces in the free directions are zero to rounding.
+        magnitude: the largest sum of absolute values of applied forces; what is small beside it may be rounding.
     """
 
     directions: FreeDirections
@@ -90,7 +97,18 @@ class Balance(NamedTuple):
     stiffness: Float[Array, "m m"]
     reduced: Float[Array, "m m"]
     scale: Float[Array, ""]
-    balanced: Bool[Array, ""]
+    magnitude: Float[Array, ""]
+
+    @property
+    def balanced(self) -> Bool[Array, ""]:
+        """True if the forces in the free directions are zero to rounding."""
+        limit = BALANCED_ROUNDINGS * jnp.finfo(self.force.dtype).eps * self.magnitude
+        return jnp.max(jnp.abs(self.free), initial=0) <= limit
+
+    @property
+    def least_stiffness(self) -> Float[Array, ""]:
+        """The stiffness below which a direction is neutral."""
+        return redundancy(self.force.dtype) * jnp.maximum(self.scale, self.magnitude)
 
     def closing(self, gap: Array) -> Float[Array, " m"]:
         """Return the displacement of smallest norm that closes a gap (rows,)."""
@@ -118,10 +136,18 @@ def balance_of_forces(equations: AbstractEquations, x: Array, t: Array, size: Ar
     scale = jnp.maximum(jnp.max(jnp.abs(reduced), initial=0), jnp.max(jnp.abs(free), initial=0))
     scale = jnp.where(scale > 0, scale, 1)
     reduced = reduced + jnp.diag(jnp.where(independent, 0, scale))
-    limit = BALANCED_ROUNDINGS * jnp.finfo(x.dtype).eps * jnp.max(jnp.abs(force), initial=0)
-    balanced = jnp.max(jnp.abs(free), initial=0) <= limit
+    magnitude = jnp.maximum(_magnitude(equations, x, t, size), jnp.max(jnp.abs(force), initial=0))
     gap = jnp.append(gap_at(still), spins)
-    return Balance(directions, force, gap, gram, multipliers, free, stiffness, reduced, scale, balanced)
+    return Balance(directions, force, gap, gram, multipliers, free, stiffness, reduced, scale, magnitude)
+
+
+def _magnitude(equations: AbstractEquations, x: Array, t: Array, size: Array) -> Float[Array, ""]:
+    """Return the largest sum of absolute values of forces on a body, before they cancel, in units of work."""
+    mech, q = equations.mech, equations.configuration(x, t)
+    state = state_of(mech, q, jnp.zeros(mech.layout.m, q.dtype), t)
+    each = map_forces(lambda force: jnp.abs(force.generalized(state)), mech.forces)
+    total = sum(each.values(), jnp.zeros(mech.layout.m, q.dtype))
+    return jnp.max(total * Units(mech.layout.angular, size).vector, initial=0)
 
 
 def loads(

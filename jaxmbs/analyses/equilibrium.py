@@ -42,6 +42,8 @@ MAX_STEP = 0.3
 TRUSTED_STEP = 1e-3
 # Damping after the first rejected step, in units of the largest stiffness.
 FIRST_DAMPING = 0.1
+# Factor by which each further rejected step increases the damping.
+DAMPING_GROWTH = 3
 # Number of corrections that close the constraints after each step.
 CLOSING_STEPS = 3
 # A step is rejected if it leaves a gap larger than this fraction of its length.
@@ -60,6 +62,15 @@ REASONS = {
     Status.SINGULAR: "the configuration is at rest, but so are others beside it: no force holds it in a free direction",
     Status.NON_FINITE: "a number of the mechanism, the guess or the time is not finite",
 }
+
+
+def stability_of(stiffness: Float[np.ndarray, "*batch m m"], good: Bool[np.ndarray, "*batch"]) -> np.ndarray:
+    """Return `Equilibrium.stability` for each stiffness of a batch, "unknown" unless it is `good`."""
+    good = good & np.all(np.isfinite(stiffness), axis=(-2, -1))
+    values = np.linalg.eigvals(np.where(good[..., None, None], stiffness, 0.0)).real
+    least, limit = values.min(axis=-1), redundancy(stiffness.dtype) * np.abs(values).max(axis=-1)
+    names = np.where(least < -limit, "unstable", np.where(least <= limit, "neutral", "stable"))
+    return np.where(good, names, "unknown")
 
 
 class Equilibrium(eqx.Module):
@@ -102,15 +113,8 @@ class Equilibrium(eqx.Module):
         """
         if isinstance(self.stiffness, jax.core.Tracer):
             raise ValueError("stability is known outside jit, vmap and grad only; inside, read `.stiffness`")
-        stiffness, status = np.asarray(self.stiffness), np.asarray(self.status)
-        good = np.isin(status, (Status.CONVERGED, Status.SINGULAR)) & np.all(np.isfinite(stiffness), axis=(-2, -1))
-        stiffness = np.where(good[..., None, None], stiffness, 0.0)
-        values = np.linalg.eigvals(stiffness).real if stiffness.shape[-1] else np.ones((*status.shape, 1))
-        size = np.max(np.abs(stiffness), axis=(-2, -1), initial=0.0)
-        limit = redundancy(stiffness.dtype) * size
-        least = values.min(axis=-1)
-        names = np.where(least < -limit, "unstable", np.where(least <= limit, "neutral", "stable"))
-        names = np.where(good, names, "unknown")
+        good = np.isin(np.asarray(self.status), (Status.CONVERGED, Status.SINGULAR))
+        names = stability_of(np.asarray(self.stiffness), good)
         return str(names) if names.ndim == 0 else names
 
     def __repr__(self) -> str:
@@ -261,7 +265,8 @@ def _search(options: _Options, mech: Mechanism, q: Array, t: Array) -> tuple[Arr
         closing = at.closing(at.gap)
         free = at.free - directions.basis.T @ (at.stiffness @ closing)
         part = factor(damped).solve(free)
-        curved = factor_symmetric_positive((damped + damped.T) / 2).rcond > redundancy(q.dtype)
+        least = at.least_stiffness * jnp.eye(unit.size, dtype=q.dtype)
+        is_positive = lambda matrix: factor_symmetric_positive((matrix + matrix.T) / 2 - least).rcond > 0
         along = directions.basis @ part
         size = max_norm(along)
         shortening = 1 / jnp.maximum(1, size / MAX_STEP)
@@ -275,17 +280,17 @@ def _search(options: _Options, mech: Mechanism, q: Array, t: Array) -> tuple[Arr
         closed = gap_left <= MAX_GAP_PER_STEP * jnp.maximum(shortening * size, small)
         force = force_at_rest(equations, x, t, directions, options.steady)
         work = part @ (at.free + directions.basis.T @ force)
-        better = closed & jnp.isfinite(size) & jnp.isfinite(work)
+        at_rest = at.balanced & (jnp.max(jnp.abs(at.gap), initial=0) <= small)
+        better = closed & jnp.isfinite(size) & jnp.isfinite(work) & ~at_rest
         if descends:
-            better = better & curved & ((work >= 0) | (size <= TRUSTED_STEP))
-        damping = jnp.where(better, now.damping / 10, jnp.maximum(10 * now.damping, FIRST_DAMPING))
-        no_gap = jnp.max(jnp.abs(at.gap), initial=0) <= small
-        done = (better & (now.damping == 0) & (size <= small)) | (at.balanced & no_gap)
+            better = better & is_positive(damped) & ((work >= 0) | (size <= TRUSTED_STEP))
+        less = jnp.where(is_positive(at.reduced), 0, now.damping / 2)
+        damping = jnp.where(better, less, jnp.maximum(DAMPING_GROWTH * now.damping, FIRST_DAMPING))
         return _SearchCarry(
             x=jnp.where(better, x, now.x),
-            damping=jnp.where(damping < FIRST_DAMPING / 100, 0, damping),
+            damping=damping,
             steps=now.steps + 1,
-            done=done,
+            done=at_rest | (better & (now.damping == 0) & (size <= small)),
         )
 
     undamped = as_variables(jnp.zeros((), q.dtype))
@@ -325,8 +330,11 @@ def _at_rest(options: _Options, mech: Mechanism, near: Array, x: Array, t: Array
     directions = at.directions
     unit, rows, phi_q, basis = directions.unit, directions.rows, directions.jacobian, directions.basis
     m, spins = unit.size, jnp.zeros(phi_q.shape[0] - rows.size, x.dtype)
-    factors = factor(at.reduced)
-    regular = found & (factors.rcond > redundancy(x.dtype))
+    # Without rounding in place of zeros, a stiffness of zero is singular.
+    stiffness = jnp.where(jnp.abs(at.reduced) > at.least_stiffness, at.reduced, 0)
+    whole = factor(stiffness)
+    softness = jnp.max(jnp.abs(whole.solve(np.eye(m, dtype=x.dtype))), initial=0)
+    regular = found & (whole.sign != 0) & (softness * at.least_stiffness < 1)
     factors = factor(jnp.where(regular, at.reduced, jnp.eye(m, dtype=x.dtype)))
 
     def conditions(y: Array) -> Array:
@@ -355,7 +363,7 @@ def _at_rest(options: _Options, mech: Mechanism, near: Array, x: Array, t: Array
     q, v, a = given.to_bodies(reached, u, a, t)
     q = q * euler_parameter_signs(mech.layout, q, near)
     residual = jnp.max(jnp.abs(basis.T @ at.force / unit), initial=0)
-    return _AtRest(q, v, a, residual, at.reduced, regular, is_finite)
+    return _AtRest(q, v, a, residual, stiffness, regular, is_finite)
 
 
 def _multipliers(options: _Options, mech: Mechanism, q: Array, v: Array, a: Array, t: Array) -> Float[Array, " rows"]:

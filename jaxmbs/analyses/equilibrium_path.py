@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.balance import Balance, balance_of_forces, equations_at_rest, loads
-from jaxmbs.analyses.equilibrium import Equilibrium, equilibrium
+from jaxmbs.analyses.equilibrium import Equilibrium, equilibrium, stability_of
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status
@@ -230,9 +230,8 @@ class _Follower:
     def _result(self, points: list[_Point], critical: list[CriticalPoint], status: Status) -> EquilibriumPath:
         """Return the points as an `EquilibriumPath`."""
         stack = jax.tree.map(lambda *leaves: np.stack(leaves), *points)
-        good = np.zeros(len(points), int)
-        rest = Equilibrium(stack.q, good, self.first.multipliers, self.first.residual, stack.stiffness, self.t)
-        return EquilibriumPath(self.begin + self.span * stack.p, stack.q, rest.stability, tuple(critical), int(status))
+        stability = stability_of(stack.stiffness, np.full(len(points), True))
+        return EquilibriumPath(self.begin + self.span * stack.p, stack.q, stability, tuple(critical), int(status))
 
     def _equations(self, p):
         """Return the equations at rest for the parameter p."""

@@ -85,6 +85,12 @@ def test_condition_of_singular_matrices(emission):
     assert mbs.program(lambda x: factor(jnp.array([[x, 0.0], [x, 0.0]])).rcond)(2.0) == 0
 
 
+@pytest.mark.parametrize("matrix", [[[-2.0]], [[1.0, 0], [0, -1]], [[-1.0, 0], [0, 1]], [[1.0, 2], [2, 1]]])
+def test_negative_pivots(matrix):
+    """The estimate of an indefinite symmetric matrix is negative, also if a diagonal entry is."""
+    assert mbs.program(lambda a: factor_symmetric_positive(a).rcond)(jnp.array(matrix)) < 0
+
+
 def test_where_a_matrix_is_not_regular_solutions_and_gradients_vanish(emission):
     solve = mbs.program(lambda x, regular: factor(x * jnp.ones((3, 3)), regular).solve(jnp.arange(3.0)).sum())
     assert solve(2.0, False) == 0

@@ -96,10 +96,13 @@ def _symmetric(kind: str, graph, matrix, limit):
 
 
 def _smallest_pivot(graph, matrix, factors):
-    """Return the smallest quotient of a pivot and its diagonal entry, at most 1."""
-    smallest = graph.constant(1.0)
+    """Return the smallest quotient of a pivot and its diagonal entry, at most 1; negative pivots are not divided."""
+    smallest, zero = graph.constant(1.0), graph.constant(0.0)
     for step in factors.steps:
-        smallest = graph.make("min", smallest, graph.make("div", step.pivot, matrix[step.row, step.row]))
+        entry = matrix[step.row, step.row]
+        quotient = graph.make("div", step.pivot, entry)
+        quotient = graph.select(graph.make("gt", entry, zero), quotient, step.pivot)
+        smallest = graph.make("min", smallest, quotient)
     return smallest
 
 
