@@ -1,6 +1,6 @@
 """All oracles, in the order in which a campaign begins with them."""
 
-from campaign import assemblies, cams, commands, files, invariance, linkages, motions, precision, rings
+from campaign import assemblies, cams, commands, equilibria, files, invariance, linkages, motions, precision, rings
 
 # All oracles of the campaign, in the order of its table.
 ORACLES = (
@@ -15,6 +15,7 @@ ORACLES = (
     cams.RollerFollower(),
     assemblies.RoughGuesses(),
     assemblies.JointUnknowns(),
+    equilibria.OnSprings(),
     motions.Energy(),
     motions.Reversal(),
     invariance.Moved(),

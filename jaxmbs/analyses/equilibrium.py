@@ -45,9 +45,9 @@ FIRST_DAMPING = 0.1
 # Factor by which each further rejected step increases the damping.
 DAMPING_GROWTH = 3
 # Number of corrections that close the constraints after each step.
-CLOSING_STEPS = 3
+CLOSING_STEPS = 4
 # A step is rejected if it leaves a gap larger than this fraction of its length.
-MAX_GAP_PER_STEP = 0.1
+MAX_GAP_PER_STEP = 0.001
 # The search has converged after a step shorter than this power of the rounding unit (5e-7 in float64): as each step
 # squares the error, the next one would change nothing.
 CONVERGED_POWER = 0.4

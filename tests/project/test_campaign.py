@@ -12,7 +12,18 @@ import pytest
 
 import jaxmbs as mbs
 from campaign import __main__ as program
-from campaign import assemblies, closed_forms, commands, files, invariance, linkages, motions, precision, schedule
+from campaign import (
+    assemblies,
+    closed_forms,
+    commands,
+    equilibria,
+    files,
+    invariance,
+    linkages,
+    motions,
+    precision,
+    schedule,
+)
 from campaign.list import ORACLES
 from campaign.mechanisms import BatchState, Reference
 from campaign.oracle import Account, Oracle
@@ -131,6 +142,9 @@ def cases():
     found = state.q, state.status
     yield assemblies.JointUnknowns(), (0, None, None), (found, found), (found, (state.q + 1e-6, state.status))
     yield assemblies.JointUnknowns(), (0, None, None), (found, found), (found, (state.q, np.arange(6) // 5))
+    balanced, pulled = ((state.q, state.status, force * np.ones((6, 3)), np.ones((6, 3))) for force in (0.0, 1e-6))
+    yield equilibria.OnSprings(), None, (balanced, *slope, state.q), (pulled, *slope, state.q)
+    yield equilibria.OnSprings(), None, (balanced, *slope, state.q), (balanced, 1.1 * slope[0], *slope[1:], state.q)
     yield motions.Formulations(), (bench, ref, None), ref, dataclasses.replace(ref, state=spoilt(state))
     yield motions.Energy(), (bench, ref), (state.start, state, state), (state.start, faster, faster)
     yield motions.Reversal(), (bench, ref), (state.start, back), (state.start, spoilt(back))
