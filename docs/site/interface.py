@@ -47,7 +47,8 @@ EXPERIMENTAL = (
     "mbs.synthesis.topologies", "mbs.synthesis.Linkage*", "mbs.io.read_curve", "mbs.viz.attachments", "mbs.viz.symbol",
     "mbs.viz.MAX_POINTS", "mbs.show", "mbs.viz.show", "mbs.viz.Viewer*", "mbs.viz.PartSizes*", "mbs.io.solids",
     "mbs.planar.Pose*", "mbs.spatial.Pose*", "mbs.spatial.euler_vector", "mbs.motion.*_*",
-    "mbs.motion.AbstractMotion", "jaxmbs identify*", "jaxmbs sweep*",
+    "mbs.motion.AbstractMotion", "mbs.equilibri*", "mbs.Equilibrium*", "mbs.linearise", "mbs.Linearisation*", "mbs.modes",
+    "mbs.Modes*", "jaxmbs identify*", "jaxmbs sweep*", "jaxmbs equilibrium*", "jaxmbs modes*",
 )  # fmt: skip
 # Old public names that still work, with the new ones; see docs/support.md.
 DEPRECATED = {

@@ -137,6 +137,40 @@ def build(b):
         {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(2 * np.pi))},
     )
 """
+# Code before the blocks of the page on equilibrium: a lamp on a spring, a governor whose ball is held by a rod on a turning
+# shaft, and a shallow truss.
+AT_REST = """
+from jaxmbs import spatial
+gravity = mbs.Gravity((0, -9.81))
+
+
+def spring_lamp(stiffness):
+    spring = mbs.Spring("ground", "arm", (0, 1), (0.4, 0), stiffness=stiffness, free_length=0.2)
+    push = mbs.PointForce("arm", (0, 0), (0, 0))
+    forces = {"gravity": gravity, "spring": spring, "push": push}
+    pin = {"pin": planar.Revolute("ground", "arm", (0, 0), (-0.4, 0))}
+    return mbs.Mechanism({"arm": planar.Body(1.0, 0.06)}, pin, forces=forces)
+
+
+lamp, guess = spring_lamp(40.0), {"arm": (0.4, 0, 0)}
+governor = mbs.Mechanism(
+    {"shaft": spatial.Body(), "rod": spatial.Body(mass=1.0, inertia=1e-3 * jnp.eye(3), com=(0.3, 0, 0))},
+    {
+        "bearing": spatial.Revolute("ground", "shaft", (0, 0, 0), (0, 0, 0), axis_i=(0, 1, 0)),
+        "pin": spatial.Revolute("shaft", "rod", (0, 0, 0), (0, 0, 0), axis_i=(0, 0, 1)),
+    },
+    {"motor": spatial.RevoluteDriver("ground", "shaft", (0, 0, 0), (0, 0, 0), (0, 1, 0), motion=mbs.motion.Ramp(9.0))},
+    {"gravity": mbs.Gravity((0, -9.81, 0))},
+)
+spread, apex = {"rod": spatial.coordinates((0, 0, 0), (0, 0, -0.6))}, {"apex": (0, 1, 0)}
+
+
+def truss(load):
+    guides = {"x": planar.AbsoluteX("apex", (0, 0), 0.0), "phi": planar.AbsoluteAngle("apex", 0.0)}
+    forces = {x: mbs.Spring("ground", "apex", (int(x), 0), (0, 0), stiffness=1.0, free_length=2**0.5) for x in ("-1", "1")}
+    forces["load"] = mbs.PointForce("apex", (0, 0), (0, -load))
+    return mbs.Mechanism({"apex": planar.Body()}, guides, forces=forces)
+"""
 # Code after the blocks of the page on space.
 SPATIAL = """
 built = slider_crank({"crank": 0.08, "rod": 0.3})
@@ -166,6 +200,11 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     "extending/verification_case.md": ("", ""),
     "cad.md": ("", "assert not motion.status.any() and len(assembly.children) == 12"),
     "caching.md": ("", "mbs.disable_cache()"),
+    "at_rest.md": (
+        AT_REST,
+        "assert (rest.status, shaft.status, path.status, modes.status) == (0, 0, 0, 0) and len(path.folds) == 2\n"
+        "assert linear.state_names == ('pin.phi', 'velocity.pin.phi')",
+    ),
     "dynamics.md": (
         FOUR_BAR + "bodies, constraints, drivers, driven = mech.bodies, mech.constraints, {}, mech",
         PISTON + PUSHED + "forces = {'tendon': tendon, 'drag': drag}" + PUSHED,
