@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation
-from jaxmbs.formulations.free_directions import FreeDirections, free_directions
+from jaxmbs.formulations.free_directions import REDUNDANT_PER_TOLERANCE, FreeDirections, free_directions
 from jaxmbs.formulations.reactive import reactive_forces, with_force_fields, with_reactive_forces
 from jaxmbs.motion import AbstractMotion, Constant
 from jaxmbs.numerics.arrays import finite
@@ -20,17 +20,19 @@ from jaxmbs.numerics.linear_algebra import (
     Factored,
     factor_symmetric_positive,
     factor_symmetric_semidefinite,
+    pivot_floor,
     redundancy,
 )
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.system.equations import map_forces, state_of
+from jaxmbs.system.idle import idle_spins, spin_velocities
 from jaxmbs.system.mechanism import Mechanism
 
-# Forces in the free directions are balanced if they are below this many rounding units of the largest force.
-BALANCED_ROUNDINGS = 100
+# Forces in the free directions are balanced if they are below this many rounding units of `Balance.magnitude`.
+MAX_UNBALANCED_ROUNDINGS = 100
 
 
-def frozen(mech: Mechanism, t: Array) -> Mechanism:
+def hold_motions(mech: Mechanism, t: Array) -> Mechanism:
     """Return a mechanism whose prescribed motions, of drivers, joints and forces, keep their values at the time t."""
     is_motion = lambda x: isinstance(x, AbstractMotion)
     still = lambda x: Constant(x(t)) if is_motion(x) else x
@@ -41,7 +43,7 @@ def equations_at_rest(
     mech: Mechanism, t: Array, formulation: AbstractFormulation, *, steady: bool = False
 ) -> tuple[AbstractEquations, Bool[Array, ""]]:
     """Return the equations at rest, or of a steady motion, and True if all numbers of the mechanism are finite."""
-    mech, is_finite = finite(mech if steady else frozen(mech, t))
+    mech, is_finite = finite(mech if steady else hold_motions(mech, t))
     if not steady:
         # Friction and inertial efforts vanish at rest.
         mech = with_force_fields(mech, "size", {name: jnp.zeros((), t.dtype) for name in reactive_forces(mech)})
@@ -63,13 +65,30 @@ def force_at_rest(
 def steady_motion(
     equations: AbstractEquations, x: Array, t: Array, directions: FreeDirections
 ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
-    """Return velocities and accelerations of the motion in which the independent ones are zero, driven as at t."""
-    phi_q, still = equations.jacobian(x, t), equations.zero_velocity(x)
-    spins = directions.jacobian[directions.rows.size :] / directions.unit[None, :]
-    held = jnp.diag(jnp.where(directions.independent, jnp.ones((), x.dtype), 0)) + spins.T @ spins
-    factors = factor_symmetric_positive(phi_q.T @ phi_q + held)
-    u = -factors.solve(phi_q.T @ rate(equations.residual, equations.space, x, still, t))
-    return u, -factors.solve(phi_q.T @ second_rate(equations.residual, equations.space, x, u, still, t))
+    """Return the motion that drivers prescribe at t while the independent velocities and accelerations are zero."""
+    unit, rows, still = directions.unit, directions.rows, equations.zero_velocity(x)
+    phi_q = equations.jacobian(x, t) * unit[None, :] / rows[:, None]
+    chosen = jnp.diag(jnp.where(directions.independent, jnp.ones((), x.dtype), 0))
+    factors = factor_symmetric_positive(phi_q.T @ phi_q + chosen)
+
+    def solve(right: Array) -> Array:
+        """Return the velocity with Φ_q u = right whose independent entries are zero."""
+        found = factors.solve(phi_q.T @ (right / rows))
+        # The square of Φ_q loses digits; the second solution recovers them.
+        return unit * (found - factors.solve(phi_q.T @ (phi_q @ found - right / rows) + chosen @ found))
+
+    u = solve(-rate(equations.residual, equations.space, x, still, t))
+    return u, solve(-second_rate(equations.residual, equations.space, x, u, still, t))
+
+
+def constraint_force(
+    equations: AbstractEquations, x: Array, t: Array, directions: FreeDirections, multipliers: Float[Array, " rows"]
+) -> tuple[Float[Array, " m"], Float[Array, " rows"]]:
+    """Return Φ_qᵀλ in units of work, for λ of the rows in their units, and Φ in these units."""
+    unit, rows = directions.unit, directions.rows
+    gap_at = lambda d: equations.residual(equations.space.retract(x, unit * d), t) / rows
+    gap, pull = jax.vjp(gap_at, equations.zero_velocity(x))
+    return pull(multipliers)[0], gap
 
 
 class Balance(NamedTuple):
@@ -78,14 +97,15 @@ class Balance(NamedTuple):
     Attributes:
         directions: the free directions.
         force: (m,), Q − M u̇.
-        gap: (rows,), Φ in units, and zero for each idle spin.
+        gap: (rows,), Φ in units; zero for rows that are redundant.
         gram: factors of Φ_q Φ_qᵀ.
         multipliers: (rows,), λ of the rows in units.
         free: (m,), Zᵀ times the force.
-        stiffness: (m, m), −∂(force + Φ_qᵀλ)/∂q.
+        stiffness: (m, m), −∂(force + Φ_qᵀλ)/∂q, and an arbitrary stiffness of idle spins.
         reduced: (m, m), Zᵀ K Z, with `scale` on the diagonal for dependent velocities.
-        scale: the largest stiffness or force in a free direction.
-        magnitude: the largest sum of absolute values of applied forces; what is small beside it may be rounding.
+        scale: the largest stiffness or force in a free direction; `magnitude`, or 1, if there is none.
+        magnitude: the largest sum of absolute generalized forces of one velocity; much smaller forces may be rounding
+            errors.
     """
 
     directions: FreeDirections
@@ -102,7 +122,7 @@ class Balance(NamedTuple):
     @property
     def balanced(self) -> Bool[Array, ""]:
         """True if the forces in the free directions are zero to rounding."""
-        limit = BALANCED_ROUNDINGS * jnp.finfo(self.force.dtype).eps * self.magnitude
+        limit = MAX_UNBALANCED_ROUNDINGS * jnp.finfo(self.force.dtype).eps * self.magnitude
         return jnp.max(jnp.abs(self.free), initial=0) <= limit
 
     @property
@@ -115,47 +135,58 @@ class Balance(NamedTuple):
         return -self.directions.jacobian.T @ self.gram.solve(gap)
 
 
-def balance_of_forces(equations: AbstractEquations, x: Array, t: Array, size: Array, steady: bool) -> Balance:
-    """Return the `Balance` at x, with the `size` of the mechanism as unit of length."""
+def balance_of_forces(
+    equations: AbstractEquations, x: Array, t: Array, size: Array, steady: bool, tolerance: float
+) -> Balance:
+    """Return the `Balance` at x, with the `size` of the mechanism as unit of length; `tolerance` as in `assemble`."""
     constant = jax.lax.stop_gradient
-    directions = free_directions(equations, x, t, length=size)
-    unit, rows, phi_q, basis = directions.unit, directions.rows, directions.jacobian, directions.basis
-    spins = jnp.zeros(phi_q.shape[0] - rows.shape[0], x.dtype)
-    constants, independent = constant(directions), directions.independent
-    force_at = lambda d: force_at_rest(equations, equations.space.retract(x, unit * d), t, constants, steady)
-    gap_at = lambda d: equations.residual(equations.space.retract(x, unit * d), t) / rows
-    still = equations.zero_velocity(x)
-    force = force_at(still)
-    gram = factor_symmetric_semidefinite(phi_q @ phi_q.T, None, jnp.ones(phi_q.shape[0], x.dtype))
+    directions = free_directions(equations, x, t, length=size, tolerance=tolerance)
+    unit, phi_q, basis = directions.unit, directions.jacobian, directions.basis
+    constants, still = constant(directions), equations.zero_velocity(x)
+    least = max(pivot_floor(x.dtype), (REDUNDANT_PER_TOLERANCE * tolerance) ** 2)
+    ones = jnp.ones(phi_q.shape[0], x.dtype)
+    gram = factor_symmetric_semidefinite(phi_q @ phi_q.T, least * ones, ones)
+    force = force_at_rest(equations, x, t, constants, steady)
     multipliers = constant(-gram.solve(phi_q @ force))
-    held = multipliers[: rows.shape[0]]
-    total = lambda d: force_at(d) + jax.vjp(gap_at, d)[1](held)[0]
+
+    def total(d: Array) -> Array:
+        """Return force + Φ_qᵀλ at x ⊕ d, for constant λ."""
+        moved = equations.space.retract(x, unit * d)
+        pull, _ = constraint_force(equations, moved, t, constants, multipliers)
+        return force_at_rest(equations, moved, t, constants, steady) + pull
+
     stiffness = -jax.vmap(lambda e: jax.jvp(total, (still,), (e,))[1], out_axes=-1)(np.eye(still.size, dtype=x.dtype))
     free = basis.T @ force
-    reduced = directions.reduced(stiffness, 0.0)
+    reduced = directions.restrict(stiffness, 0.0)
     scale = jnp.maximum(jnp.max(jnp.abs(reduced), initial=0), jnp.max(jnp.abs(free), initial=0))
-    scale = jnp.where(scale > 0, scale, 1)
-    reduced = reduced + jnp.diag(jnp.where(independent, 0, scale))
     magnitude = jnp.maximum(_magnitude(equations, x, t, size), jnp.max(jnp.abs(force), initial=0))
-    gap = jnp.append(gap_at(still), spins)
-    return Balance(directions, force, gap, gram, multipliers, free, stiffness, reduced, scale, magnitude)
+    # If nothing acts in the free directions, what is there is rounding.
+    scale = jnp.where(scale > redundancy(x.dtype) * magnitude, scale, jnp.where(magnitude > 0, magnitude, 1))
+    gap = gram.kept * equations.residual(x, t) / directions.rows
+    found = Balance(directions, force, gap, gram, multipliers, free, stiffness, reduced, scale, magnitude)
+    if idle_spins(equations.mech):
+        stiffness = stiffness + _stiffness_of_spins(equations, x, t, found)
+    reduced = directions.restrict(stiffness, scale)
+    return found._replace(stiffness=stiffness, reduced=reduced)
+
+
+def _stiffness_of_spins(equations: AbstractEquations, x: Array, t: Array, at: Balance) -> Float[Array, "m m"]:
+    """Return a stiffness (m, m) that holds the idle spins of rods which no force turns."""
+    q, total = equations.configuration(x, t), jnp.zeros_like(at.stiffness)
+    at_rest = equations.from_bodies(q, jnp.zeros(equations.mech.layout.m, x.dtype), t)[1]
+    for v in spin_velocities(equations.mech, q):
+        spin = (equations.from_bodies(q, v, t)[1] - at_rest) / at.directions.unit
+        spin = spin / jnp.sqrt(spin @ spin)
+        turned = jnp.maximum(jnp.abs(spin @ at.force), jnp.max(jnp.abs(at.stiffness @ spin)))
+        idle = turned <= at.least_stiffness
+        total = total + jnp.where(idle, at.scale, 0) * spin[:, None] * spin[None, :]
+    return jax.lax.stop_gradient(total)
 
 
 def _magnitude(equations: AbstractEquations, x: Array, t: Array, size: Array) -> Float[Array, ""]:
-    """Return the largest sum of absolute values of forces on a body, before they cancel, in units of work."""
+    """Return `Balance.magnitude` of applied forces."""
     mech, q = equations.mech, equations.configuration(x, t)
     state = state_of(mech, q, jnp.zeros(mech.layout.m, q.dtype), t)
     each = map_forces(lambda force: jnp.abs(force.generalized(state)), mech.forces)
     total = sum(each.values(), jnp.zeros(mech.layout.m, q.dtype))
     return jnp.max(total * Units(mech.layout.angular, size).vector, initial=0)
-
-
-def loads(
-    equations: AbstractEquations, x: Array, t: Array, at: Balance, steady: bool
-) -> tuple[Float[Array, " m"], Float[Array, " rows"]]:
-    """Return the force with Φ_qᵀλ (m,) and the gap (rows,) of equations at x, in the directions and with the λ of `at`."""
-    directions = at.directions
-    gap_at = lambda d: equations.residual(equations.space.retract(x, directions.unit * d), t) / directions.rows
-    gap, pull = jax.vjp(gap_at, equations.zero_velocity(x))
-    force = force_at_rest(equations, x, t, directions, steady)
-    return force + pull(at.multipliers[: gap.size])[0], gap

@@ -12,9 +12,18 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.analyses.assembly import assembled_configuration
-from jaxmbs.analyses.balance import balance_of_forces, equations_at_rest, force_at_rest, steady_motion
+from jaxmbs.analyses.balance import (
+    Balance,
+    balance_of_forces,
+    constraint_force,
+    equations_at_rest,
+    force_at_rest,
+    steady_motion,
+)
 from jaxmbs.analyses.unknowns import check_formulation, euler_parameter_signs, structure
+from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
+from jaxmbs.formulations.free_directions import free_directions
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.formulations.stateful import state_names
@@ -23,7 +32,7 @@ from jaxmbs.numerics.linear_algebra import (
     factor_symmetric_positive,
     redundancy,
 )
-from jaxmbs.numerics.results import AnalysisError, Status, check_known
+from jaxmbs.numerics.results import AnalysisError, Status, check_known, check_outside
 from jaxmbs.numerics.roots import root_near
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, max_norm
 from jaxmbs.programs import ProgramWithFallback, as_variables
@@ -31,45 +40,53 @@ from jaxmbs.system.inputs import analysis_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.summary import batch, number, statuses
 
-# Names of the methods of search.
+# Values of the argument `method`.
 Method = Literal["descent", "newton"]
 METHODS: tuple[Method, ...] = ("descent", "newton")
 # Largest number of steps of the search, rejected ones included.
 MAX_STEPS = 200
-# Largest length of a step, in radians and sizes of the mechanism.
+# Largest component of a step, in radians and sizes of the mechanism.
 MAX_STEP = 0.3
-# Steps shorter than this, in radians and sizes of the mechanism, are taken without a test of the work that forces do.
-TRUSTED_STEP = 1e-3
+# Steps whose components are below this, in radians and sizes of the mechanism, are taken without a test of the work that
+# forces do.
+MAX_UNTESTED_STEP = 1e-3
 # Damping after the first rejected step, in units of the largest stiffness.
 FIRST_DAMPING = 0.1
 # Factor by which each further rejected step increases the damping.
 DAMPING_GROWTH = 3
 # Number of corrections that close the constraints after each step.
-CLOSING_STEPS = 4
+CLOSING_CORRECTIONS = 4
 # A step is rejected if it leaves a gap larger than this fraction of its length.
 MAX_GAP_PER_STEP = 0.001
-# The search has converged after a step shorter than this power of the rounding unit (5e-7 in float64): as each step
-# squares the error, the next one would change nothing.
+# The search has converged after a step shorter than this power of the rounding unit (5e-7 in float64); the error that is
+# left is about its square.
 CONVERGED_POWER = 0.4
-# Number of solutions for a derivative, and of corrections of the result.
+# A motion is steady if forces and gaps stay below this while it turns by one radian, relative to the largest force or
+# stiffness and to the size of the mechanism.
+MAX_CHANGE_IN_STEADY_MOTION = 1e-6
+# Number of solutions for a derivative: with two, first and second derivatives are exact.
 REFINEMENTS = 2
-# Number of messages that an error names before it only counts.
-MAX_SHOWN = 3
+# Number of failed samples that an error describes; the others are only counted.
+MAX_SAMPLES_SHOWN = 3
 # Reasons for the statuses of an equilibrium, for error messages.
 REASONS = {
     Status.NOT_ASSEMBLED: "the constraints have no common solution near the guess",
-    Status.NOT_CONVERGED: "no configuration at rest was found, for example because nothing stops a body from falling",
-    Status.SINGULAR: "the configuration is at rest, but so are others beside it: no force holds it in a free direction",
+    Status.NOT_CONVERGED: "no equilibrium was found, for example because nothing stops a body from falling; or a motion "
+    "with steady=True is not steady",
+    Status.SINGULAR: "the configuration is at rest, but so are others beside it: nothing holds the mechanism in some free "
+    "direction",
     Status.NON_FINITE: "a number of the mechanism, the guess or the time is not finite",
 }
 
 
-def stability_of(stiffness: Float[np.ndarray, "*batch m m"], good: Bool[np.ndarray, "*batch"]) -> np.ndarray:
-    """Return `Equilibrium.stability` for each stiffness of a batch, "unknown" unless it is `good`."""
-    good = good & np.all(np.isfinite(stiffness), axis=(-2, -1))
-    values = np.linalg.eigvals(np.where(good[..., None, None], stiffness, 0.0)).real
-    least, limit = values.min(axis=-1), redundancy(stiffness.dtype) * np.abs(values).max(axis=-1)
-    names = np.where(least < -limit, "unstable", np.where(least <= limit, "neutral", "stable"))
+def stability_of(stiffness: Float[np.ndarray, "*batch m m"], status: Int[np.ndarray, "*batch"]) -> np.ndarray:
+    """Return `Equilibrium.stability` for each stiffness and status of a batch."""
+    good = np.isin(status, (Status.CONVERGED, Status.SINGULAR)) & np.all(np.isfinite(stiffness), axis=(-2, -1))
+    values = np.linalg.eigvals(np.where(good[..., None, None], stiffness, 1.0)).real
+    limit = redundancy(stiffness.dtype) * np.abs(values).max(axis=-1, initial=0)
+    least = values.min(axis=-1, initial=np.inf)
+    names = np.where(least < np.where(status == Status.CONVERGED, 0, -limit), "unstable", "stable")
+    names = np.where((status == Status.SINGULAR) & (names == "stable"), "neutral", names)
     return np.where(good, names, "unknown")
 
 
@@ -78,14 +95,16 @@ class Equilibrium(eqx.Module):
 
     Attributes:
         q: (n,), the configuration.
-        status: CONVERGED; NOT_ASSEMBLED; NOT_CONVERGED if no equilibrium was found; SINGULAR if q is one of many that are
-            infinitely near to each other; NON_FINITE.
-        multipliers: (rows,), λ of the constraints, then of the drivers: Q + Φ_qᵀλ = 0, of smallest norm if constraints
-            are redundant.
-        residual: the largest force or torque that is not balanced in a direction which the constraints leave free.
-        stiffness: (m, m), −∂(Q + Φ_qᵀλ)/∂q in the free directions, in units of work: displacements are in radians and
-            in lengths divided by the size of the mechanism. Rows of velocities that depend on others hold a large
-            number on the diagonal.
+        status: CONVERGED; NOT_ASSEMBLED; NOT_CONVERGED if no equilibrium was found; SINGULAR if q is not isolated;
+            NON_FINITE.
+        multipliers: (rows,), λ of the constraints, then of the drivers: Q + Φ_qᵀλ = 0, or M v̇ in a steady motion; of
+            smallest norm if constraints are redundant.
+        residual: the largest force or torque that is not balanced in a direction which the constraints leave free; a
+            constant in differentiation.
+        stiffness: (m, m), −∂(Q + Φ_qᵀλ)/∂q in the free directions, where m is the number of velocities of the
+            formulation, in units of work: displacements are in radians and in lengths divided by the size of the
+            mechanism. Velocities that depend on others have the largest stiffness on the diagonal. Entries that are
+            rounding are zero. A constant in differentiation; frequencies of `modes` are not.
         t: time.
 
     Examples:
@@ -103,24 +122,24 @@ class Equilibrium(eqx.Module):
 
     @property
     def stability(self) -> str | np.ndarray:
-        """One of "stable", "unstable", "neutral", and "unknown" for a bad status; an array of them in a batch.
+        """One of "stable", "unstable", "neutral" and "unknown"; an array of them in a batch.
 
-        Unstable: an eigenvalue of the stiffness is negative; neutral: one is zero to rounding, and none is negative.
-        Without free directions it is "stable".
+        Unstable: an eigenvalue of the stiffness has a negative real part; neutral: the status is SINGULAR, and none has.
+        Without free directions it is "stable"; unless the status is CONVERGED or SINGULAR, "unknown". Damping and
+        gyroscopic forces do not count here, but they do in `modes`.
 
         Raises:
             ValueError: inside jit, vmap or grad.
         """
-        if isinstance(self.stiffness, jax.core.Tracer):
-            raise ValueError("stability is known outside jit, vmap and grad only; inside, read `.stiffness`")
-        good = np.isin(np.asarray(self.status), (Status.CONVERGED, Status.SINGULAR))
-        names = stability_of(np.asarray(self.stiffness), good)
+        check_outside("stability", "inside, read `.stiffness`", self.stiffness, self.status)
+        names = stability_of(np.asarray(self.stiffness), np.asarray(self.status))
         return str(names) if names.ndim == 0 else names
 
     def __repr__(self) -> str:
         shape = np.shape(self.q)
         parts = [*batch(shape[:-1]), f"{shape[-1]} coordinates", number("residual", self.residual)]
-        known = [] if isinstance(self.status, jax.core.Tracer) or np.ndim(self.status) else [self.stability]
+        traced = any(isinstance(x, jax.core.Tracer) for x in (self.status, self.stiffness))
+        known = [] if traced or np.ndim(self.status) else [self.stability]
         return f"Equilibrium({'; '.join([*parts, *known, statuses(self.status)])})"
 
 
@@ -137,28 +156,31 @@ def equilibrium(
 ) -> Equilibrium:
     """Find a configuration at rest: Q(q, 0, t) + Φ_qᵀλ = 0 with Φ(q, t) = 0.
 
-    The guess is assembled first. Then steps solve (K + μ W) p = Zᵀ Q in the directions Z that the constraints leave free,
-    where K = −Zᵀ ∂(Q + Φ_qᵀλ)/∂q Z is the stiffness; after each step the constraints are closed. The damping μ grows
-    until K + μ W is positive and the forces do work on the step, so the search goes downhill in potential energy, and
-    for forces without a potential it follows the motion with strong damping. It ends in an unstable equilibrium only if
-    it starts there. Near the end μ is 0, and the steps are those of Newton's method.
+    The guess is assembled first. Then steps solve (K + μ ZᵀZ) p = ZᵀQ, where Z is a basis of the velocities with Φ_q v = 0
+    and K = −Zᵀ ∂(Q + Φ_qᵀλ)/∂q Z is the stiffness; after each step the constraints are closed. The damping μ grows until
+    the matrix is positive definite, the forces do work on the step, and the constraints can be closed. So the search goes
+    downhill in potential energy, and with forces that have no potential it follows the motion with strong damping. It ends
+    in an unstable equilibrium only if it starts there, or if the forces lead straight to it, for example from a symmetric
+    configuration. Where K is positive definite μ is 0, and the steps are those of Newton's method.
 
-    Drivers and other prescribed motions have their values at t and do not move. Forces have no velocity: dry friction,
-    which is smooth at zero velocity, holds nothing.
+    Drivers and other prescribed motions have their values at t and do not move. Forces are evaluated at zero velocity: dry
+    friction is a smooth function of the velocity and holds nothing. A rod may spin between two ball joints as long as no
+    force turns it; this makes no equilibrium singular.
 
-    The derivatives of q and λ by all numbers of the mechanism and by t are those of the equations above. By the guess
-    they are zero.
+    First and second derivatives of q and λ with respect to all numbers of the mechanism and to t are exact; they follow
+    from the equations above. Derivatives with respect to the guess are zero.
 
     Args:
         mech: the mechanism.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
         t: time.
-        method: "descent" by default. "newton": steps without damping, to an equilibrium near the guess, stable or not.
-        steady: find a steady motion instead, in which drivers turn or move parts of the mechanism at the rates that they
-            have at t, and all other joints of the spanning tree are at rest: M v̇ = Q + Φ_qᵀλ with constant joint
-            coordinates, such as those of a governor. The stiffness contains centrifugal forces.
+        method: "descent" by default. "newton": to an equilibrium near the guess, stable or not, by steps that are damped
+            only if they leave a gap.
+        steady: find a steady motion instead, as of a governor. Drivers move with the rates that they have at t, and the
+            independent coordinates of joints are constant: M v̇ = Q + Φ_qᵀλ. The stiffness contains centrifugal forces. The
+            status is NOT_CONVERGED if the forces change in this motion, as those of a crank-driven linkage do.
         formulation: chooses the unknowns, `JointCoordinates()` by default.
-        tolerance: largest gap, as in `assemble`.
+        tolerance: largest gap of redundant constraints that contradict each other, as in `assemble`.
         throw: raise `AnalysisError` for a bad status; only outside jit, vmap and grad.
 
     Returns:
@@ -167,7 +189,7 @@ def equilibrium(
     Raises:
         ValueError: an unknown name or a wrong number of values in the guess; an unknown method; `Natural()` as the
             formulation; forces that have states, such as the current of a motor; `throw` inside jit, vmap or grad.
-        AnalysisError: no equilibrium was found, and `throw` is set.
+        AnalysisError: the status is not CONVERGED, and `throw` is set.
 
     Examples:
         >>> rest = mbs.equilibrium(pendulum, {"bob": (0.6, -0.8, 0.643501)})
@@ -177,10 +199,10 @@ def equilibrium(
     if method not in (None, *METHODS):
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
     if names := state_names(mech):
-        raise ValueError(f"an equilibrium does not know the states {', '.join(names)} of forces")
+        raise ValueError(f"equilibrium does not support forces with states; these are {', '.join(names)}")
     check_formulation(formulation)
     mech, q, t = analysis_inputs(mech, guess, t)
-    options = _Options(method or METHODS[0], steady, _formulation(mech, formulation, steady), float(tolerance))
+    options = Options(method or METHODS[0], steady, formulation_at_rest(mech, formulation, steady), float(tolerance))
     result = _equilibrium(mech, q, t, options)
     if throw:
         check_known(result)
@@ -188,7 +210,7 @@ def equilibrium(
     return result
 
 
-class _Options(NamedTuple):
+class Options(NamedTuple):
     """Static arguments of `equilibrium`."""
 
     method: Method
@@ -197,12 +219,14 @@ class _Options(NamedTuple):
     tolerance: float
 
 
-def _formulation(mech: Mechanism, formulation: AbstractFormulation | None, steady: bool) -> AbstractFormulation:
+def formulation_at_rest(mech: Mechanism, formulation: AbstractFormulation | None, steady: bool) -> AbstractFormulation:
     """Return the formulation to use: joint coordinates unless given, or those of the bodies if no joint can move."""
     if steady and isinstance(formulation, Augmented):
-        raise ValueError("steady motions need joint coordinates: those of the bodies change in them")
+        raise ValueError(
+            "steady=True needs joint coordinates, because those of the bodies change; give mbs.JointCoordinates()"
+        )
     formulation = formulation or JointCoordinates()
-    return formulation if steady or structure(mech, formulation).space.m else Augmented()
+    return formulation if structure(mech, formulation).space.m else Augmented()
 
 
 def _throw(status: Array) -> None:
@@ -212,16 +236,16 @@ def _throw(status: Array) -> None:
     if not bad.size:
         return
     lines = []
-    for index in bad[:MAX_SHOWN]:
+    for index in bad[:MAX_SAMPLES_SHOWN]:
         code = Status(int(codes[tuple(index)]))
         sample = f"sample {', '.join(map(str, index))}: " if np.ndim(status) else ""
         lines.append(f"{sample}{code.name}: {REASONS.get(code, '')}")
-    more = f"\n{len(bad) - MAX_SHOWN} more" if len(bad) > MAX_SHOWN else ""
+    more = f"\n{len(bad) - MAX_SAMPLES_SHOWN} more" if len(bad) > MAX_SAMPLES_SHOWN else ""
     raise AnalysisError("equilibrium: " + "\n".join(lines) + more)
 
 
 @eqx.filter_jit
-def _equilibrium(mech: Mechanism, guess: Array, t: Array, options: _Options) -> Equilibrium:
+def _equilibrium(mech: Mechanism, guess: Array, t: Array, options: Options) -> Equilibrium:
     """Return the `Equilibrium` near an unassembled guess (n,); differentiable."""
     start, status, _ = assembled_configuration(mech, guess, t, (), options.tolerance, None)
     constants = jax.lax.stop_gradient((mech, start, t))
@@ -234,6 +258,7 @@ def _equilibrium(mech: Mechanism, guess: Array, t: Array, options: _Options) -> 
     code = jnp.where(
         found, jnp.where(at.regular, int(Status.CONVERGED), int(Status.SINGULAR)), int(Status.NOT_CONVERGED)
     )
+    code = jnp.where(at.steady, code, int(Status.NOT_CONVERGED))
     code = jnp.where(assembled, code, status)
     code = jnp.where(at.is_finite & jnp.isfinite(t), code, int(Status.NON_FINITE))
     return Equilibrium(at.q, code.astype(jnp.int32), multipliers, at.residual, at.stiffness, t)
@@ -248,49 +273,49 @@ class _SearchCarry(NamedTuple):
     done: Bool[Array, ""]
 
 
-def _search(options: _Options, mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array]:
+def _search(options: Options, mech: Mechanism, q: Array, t: Array) -> tuple[Array, Array]:
     """Return the coordinates x of an equilibrium and True if it was found, from an assembled configuration q (n,)."""
     q, t = (jnp.where(jnp.isfinite(x), x, 0) for x in (q, t))
     equations, _ = equations_at_rest(mech, t, options.formulation, steady=options.steady)
     start = equations.coordinates(q, t)
-    small, length = float(jnp.finfo(q.dtype).eps) ** CONVERGED_POWER, equations.mech.size(q)
+    converged_step, length = float(jnp.finfo(q.dtype).eps) ** CONVERGED_POWER, equations.mech.size(q)
     descends = options.method == "descent"
 
     def step(now: _SearchCarry) -> _SearchCarry:
         """Take one step, or reject it and increase the damping."""
-        at = balance_of_forces(equations, now.x, t, length, options.steady)
+        at = balance_of_forces(equations, now.x, t, length, options.steady, options.tolerance)
         directions, unit = at.directions, at.directions.unit
-        damped = at.reduced + now.damping * at.scale * directions.reduced(jnp.eye(unit.size, dtype=q.dtype))
+        damped = at.reduced + now.damping * at.scale * directions.restrict(jnp.eye(unit.size, dtype=q.dtype))
         # The displacement that closes the constraints changes the forces, too.
         closing = at.closing(at.gap)
         free = at.free - directions.basis.T @ (at.stiffness @ closing)
-        part = factor(damped).solve(free)
+        independent_step = factor(damped).solve(free)
         least = at.least_stiffness * jnp.eye(unit.size, dtype=q.dtype)
         is_positive = lambda matrix: factor_symmetric_positive((matrix + matrix.T) / 2 - least).rcond > 0
-        along = directions.basis @ part
-        size = max_norm(along)
-        shortening = 1 / jnp.maximum(1, size / MAX_STEP)
-        along, part = shortening * along, shortening * part
+        along = directions.basis @ independent_step
+        length_of_step = max_norm(along)
+        shortening = 1 / jnp.maximum(1, length_of_step / MAX_STEP)
+        along, independent_step = shortening * along, shortening * independent_step
         x = equations.space.retract(now.x, unit * (along + closing))
-        spins = jnp.zeros(at.gap.size - directions.rows.size, q.dtype)
-        gap_of = lambda x: jnp.append(equations.residual(x, t) / directions.rows, spins)
-        for _ in range(CLOSING_STEPS):
+        gap_of = lambda x: at.gram.kept * equations.residual(x, t) / directions.rows
+        for _ in range(CLOSING_CORRECTIONS):
             x = equations.space.retract(x, unit * at.closing(gap_of(x)))
         gap_left = jnp.max(jnp.abs(gap_of(x)), initial=0)
-        closed = gap_left <= MAX_GAP_PER_STEP * jnp.maximum(shortening * size, small)
+        closed = gap_left <= MAX_GAP_PER_STEP * jnp.maximum(shortening * length_of_step, converged_step)
         force = force_at_rest(equations, x, t, directions, options.steady)
-        work = part @ (at.free + directions.basis.T @ force)
-        at_rest = at.balanced & (jnp.max(jnp.abs(at.gap), initial=0) <= small)
-        better = closed & jnp.isfinite(size) & jnp.isfinite(work) & ~at_rest
+        force = force + constraint_force(equations, x, t, directions, at.multipliers)[0]
+        work = independent_step @ (at.free + directions.basis.T @ force)
+        at_rest = at.balanced & (jnp.max(jnp.abs(at.gap), initial=0) <= converged_step)
+        better = closed & jnp.isfinite(length_of_step) & jnp.isfinite(work) & ~at_rest
         if descends:
-            better = better & is_positive(damped) & ((work >= 0) | (size <= TRUSTED_STEP))
+            better = better & is_positive(damped) & ((work >= 0) | (length_of_step <= MAX_UNTESTED_STEP))
         less = jnp.where(is_positive(at.reduced), 0, now.damping / 2)
         damping = jnp.where(better, less, jnp.maximum(DAMPING_GROWTH * now.damping, FIRST_DAMPING))
         return _SearchCarry(
             x=jnp.where(better, x, now.x),
             damping=damping,
             steps=now.steps + 1,
-            done=at_rest | (better & (now.damping == 0) & (size <= small)),
+            done=at_rest | (better & (now.damping == 0) & (length_of_step <= converged_step)),
         )
 
     undamped = as_variables(jnp.zeros((), q.dtype))
@@ -308,7 +333,8 @@ class _AtRest(NamedTuple):
         a: accelerations of the bodies.
         residual: as in `Equilibrium`.
         stiffness: as in `Equilibrium`.
-        regular: True if the stiffness is regular.
+        regular: True if an equilibrium was found and its stiffness is regular.
+        steady: False if forces change in a motion that should be steady.
         is_finite: True if all numbers of the mechanism are finite.
     """
 
@@ -318,55 +344,69 @@ class _AtRest(NamedTuple):
     residual: Float[Array, ""]
     stiffness: Float[Array, "m m"]
     regular: Bool[Array, ""]
+    steady: Bool[Array, ""]
     is_finite: Bool[Array, ""]
 
 
-def _at_rest(options: _Options, mech: Mechanism, near: Array, x: Array, t: Array, found: Array) -> _AtRest:
+def _at_rest(options: Options, mech: Mechanism, near: Array, x: Array, t: Array, found: Array) -> _AtRest:
     """Return the equilibrium at the coordinates x that the search has found, as a differentiable function."""
     given, is_finite = equations_at_rest(mech, t, options.formulation, steady=options.steady)
     x = jax.lax.stop_gradient(x)
     constant, t_constant = jax.lax.stop_gradient((given, t))
-    at = jax.lax.stop_gradient(balance_of_forces(constant, x, t_constant, constant.mech.size(near), options.steady))
+    size = constant.mech.size(near)
+    at = jax.lax.stop_gradient(balance_of_forces(constant, x, t_constant, size, options.steady, options.tolerance))
     directions = at.directions
-    unit, rows, phi_q, basis = directions.unit, directions.rows, directions.jacobian, directions.basis
-    m, spins = unit.size, jnp.zeros(phi_q.shape[0] - rows.size, x.dtype)
-    # Without rounding in place of zeros, a stiffness of zero is singular.
+    unit, basis, m = directions.unit, directions.basis, directions.unit.size
+    # Set entries at rounding level to zero, so that a zero stiffness has a zero determinant.
     stiffness = jnp.where(jnp.abs(at.reduced) > at.least_stiffness, at.reduced, 0)
-    whole = factor(stiffness)
-    softness = jnp.max(jnp.abs(whole.solve(np.eye(m, dtype=x.dtype))), initial=0)
-    regular = found & (whole.sign != 0) & (softness * at.least_stiffness < 1)
+    factors_of_stiffness = factor(stiffness)
+    compliance = jnp.max(jnp.abs(factors_of_stiffness.solve(np.eye(m, dtype=x.dtype))), initial=0)
+    regular = found & (factors_of_stiffness.sign != 0) & (compliance * at.least_stiffness < 1)
     factors = factor(jnp.where(regular, at.reduced, jnp.eye(m, dtype=x.dtype)))
 
     def conditions(y: Array) -> Array:
         """Return the balance of forces (m,) and the gaps, in units, for a displacement and multipliers y."""
-        d, multipliers = y[:m], y[m:]
-        gap_at = lambda d: jnp.append(given.residual(given.space.retract(x, unit * d), t) / rows, spins)
-        gap, pull = jax.vjp(gap_at, d)
-        spin_force = phi_q[rows.size :].T @ multipliers[rows.size :]
-        force = force_at_rest(given, given.space.retract(x, unit * d), t, directions, options.steady)
-        gap = gap.at[rows.size :].set(phi_q[rows.size :] @ d)
-        return jnp.concatenate([force + pull(multipliers)[0] + spin_force, gap])
+        moved = given.space.retract(x, unit * y[:m])
+        pull, gap = constraint_force(given, moved, t, directions, y[m:])
+        return jnp.concatenate([force_at_rest(given, moved, t, directions, options.steady) + pull, at.gram.kept * gap])
 
     def solve(y: Array) -> Array:
         """Return the displacement and the multipliers that `conditions` change by y."""
         balance, gap = y[:m], y[m:]
         across = -at.closing(gap)
-        part = -factors.solve(basis.T @ (balance + at.stiffness @ across))
-        d = across + basis @ part
-        return jnp.concatenate([d, at.gram.solve(phi_q @ (balance + at.stiffness @ d))])
+        d = across - basis @ factors.solve(basis.T @ (balance + at.stiffness @ across))
+        return jnp.concatenate([d, at.gram.solve(directions.jacobian @ (balance + at.stiffness @ d))])
 
     y = root_near(conditions, solve, jnp.concatenate([jnp.zeros(m, x.dtype), at.multipliers]), REFINEMENTS)
-    d = jnp.where(regular, y[:m], jax.lax.stop_gradient(y[:m]))
-    reached = given.space.retract(x, unit * d)
-    still = given.zero_velocity(x)
-    u, a = steady_motion(given, reached, t, directions) if options.steady else (still, still)
+    reached = given.space.retract(x, unit * jnp.where(regular, y[:m], jax.lax.stop_gradient(y[:m])))
+    still, steady = given.zero_velocity(x), jnp.asarray(True)
+    u, a = still, still
+    if options.steady:
+        u, a = steady_motion(given, reached, t, directions)
+        steady = _is_steady(constant, x, t_constant, at)
     q, v, a = given.to_bodies(reached, u, a, t)
     q = q * euler_parameter_signs(mech.layout, q, near)
     residual = jnp.max(jnp.abs(basis.T @ at.force / unit), initial=0)
-    return _AtRest(q, v, a, residual, stiffness, regular, is_finite)
+    return _AtRest(q, v, a, residual, stiffness, regular, steady, is_finite)
 
 
-def _multipliers(options: _Options, mech: Mechanism, q: Array, v: Array, a: Array, t: Array) -> Float[Array, " rows"]:
+def _is_steady(equations: AbstractEquations, x: Array, t: Array, at: Balance) -> Bool[Array, ""]:
+    """Return True if loops stay closed and forces balanced while all joints move on at their rates, by one radian."""
+    directions = at.directions
+    u = steady_motion(equations, x, t, directions)[0]
+    speed = jnp.max(jnp.abs(u / directions.unit), initial=0)
+    later = 1 / jnp.where(speed > 0, speed, 1)
+    moved = equations.space.retract(x, later * u)
+    basis = free_directions(equations, moved, t + later, directions.independent, directions.length).basis
+    free = basis.T @ force_at_rest(equations, moved, t + later, directions, True)
+    gap = at.gram.kept * equations.residual(moved, t + later) / directions.rows
+    change = jnp.maximum(
+        jnp.max(jnp.abs(free), initial=0) / jnp.maximum(at.magnitude, at.scale), jnp.max(jnp.abs(gap), initial=0)
+    )
+    return change <= MAX_CHANGE_IN_STEADY_MOTION
+
+
+def _multipliers(options: Options, mech: Mechanism, q: Array, v: Array, a: Array, t: Array) -> Float[Array, " rows"]:
     """Return λ of all constraints and drivers in the state (q, v, a) of the bodies, of smallest norm."""
     equations, _ = equations_at_rest(mech, t, Augmented(), steady=options.steady)
     equations = with_reactive_forces(equations, q, v, t)[0] if options.steady else equations

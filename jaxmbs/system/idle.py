@@ -41,12 +41,29 @@ def spin_rows(mech: Mechanism, q: Array) -> Float[Array, " rods"]:
 
 
 def _spin_row(mech: Mechanism, rod: str, q: Array) -> Float[Array, ""]:
-    """Return 2 uᵀ vec(p̄₀ p) for a rod, where u is the vector between its balls: zero, with the rate uᵀω in q."""
+    """Return the row of `spin_rows` for one rod."""
+    balls = _balls(mech, rod, q)
+    p = q[mech.layout.body_slices[rod]][3:]
+    return (balls[1] - balls[0]) @ angular_velocity(jax.lax.stop_gradient(p), p)
+
+
+def spin_velocities(mech: Mechanism, q: Array) -> Float[Array, "rods m"]:
+    """Return, for each rod that can spin, the velocities of the bodies in which it alone turns, at a rate of 1."""
+    found = []
+    for rod in idle_spins(mech):
+        balls, own = _balls(mech, rod, q), mech.layout.velocity_slices[rod]
+        axis = balls[1] - balls[0]
+        axis = axis / jnp.sqrt(axis @ axis)
+        place = mech.layout.pose(rod, q).direction(jnp.cross(balls[0], axis))
+        found.append(jnp.zeros(mech.layout.m, q.dtype).at[own].set(jnp.concatenate([place, axis])))
+    return jnp.stack(found) if found else jnp.zeros((0, mech.layout.m), q.dtype)
+
+
+def _balls(mech: Mechanism, rod: str, q: Array) -> list[Float[Array, " 3"]]:
+    """Return the two points of a rod, in its frame, at which it has ball joints."""
     elements = [*mech.constraints.values(), *mech.drivers.values()]
-    balls = [
+    return [
         jnp.asarray(element.shared.points[0][element.j == rod], q.dtype)
         for element in elements
         if rod in (element.i, element.j)
     ]
-    p = q[mech.layout.body_slices[rod]][3:]
-    return (balls[1] - balls[0]) @ angular_velocity(jax.lax.stop_gradient(p), p)

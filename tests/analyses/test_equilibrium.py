@@ -1,5 +1,7 @@
 """Equilibrium against closed forms, published numbers, and the balance of forces."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +25,7 @@ def falling():
 
 
 def frame(stiffness=50.0):
-    """Return a parallelogram frame of three links of 20 lb with a spring that stays horizontal, at half height.
+    """Return a parallelogram frame of three links of 20 lb with a horizontal spring at the middle of the left leg.
 
     Legs and top are 4 ft long. V = 160 cos θ + 100 sin²θ for 50 lb/ft, with θ from the vertical.
     """
@@ -49,6 +51,12 @@ def frame_guess(theta):
 
 
 FORMULATIONS = [mbs.JointCoordinates(), mbs.Augmented(), mbs.Kane()]
+
+
+def assert_balanced(mech, rest, atol=1e-9):
+    """Q + Φ_qᵀλ = 0 by the public functions."""
+    force = mbs.generalized_force(mech, rest.q, jnp.zeros(mech.layout.m))
+    np.testing.assert_allclose(force + mbs.constraint_jacobian(mech, rest.q).T @ rest.multipliers, 0, atol=atol)
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=lambda f: type(f).__name__)
@@ -90,7 +98,7 @@ def truss(load):
 
 
 def test_truss_snaps_through():
-    """Below the load 2 (∛2 − 1)^1.5 the truss holds, above it is found on the other side."""
+    """Below the limit load 2 (∛2 − 1)^1.5 the apex stays up; above it, it snaps through."""
     limit = 2 * (2 ** (1 / 3) - 1) ** 1.5
     height = jax.jit(lambda load: mbs.equilibrium(truss(load), {"apex": (0, 1, 0)}))
     for load, sign in ((0.98 * limit, 1), (1.02 * limit, -1)):
@@ -102,7 +110,7 @@ def test_truss_snaps_through():
 
 
 def test_path_of_the_truss():
-    """The path turns back at both folds and reaches the last load, with the forces balanced in each point."""
+    """The path turns back at both folds and reaches the last load, with balanced forces at each point."""
     path = mbs.equilibria(truss, np.linspace(0, 1, 21), {"apex": (0, 1, 0)})
     limit = 2 * (2 ** (1 / 3) - 1) ** 1.5
     assert path.status == 0
@@ -134,7 +142,7 @@ def test_path_through_a_bifurcation():
 
 def test_equilibria_refuse_bad_values():
     """Too few values, and values that turn back."""
-    with pytest.raises(ValueError, match="at least two numbers"):
+    with pytest.raises(ValueError, match="k ≥ 2"):
         mbs.equilibria(truss, [1.0])
     with pytest.raises(ValueError, match="increase or decrease"):
         mbs.equilibria(truss, [0.0, 1.0, 0.5])
@@ -179,7 +187,6 @@ def test_four_bar_is_at_the_minimum_of_its_potential():
 
     slope, curvature = jax.grad(potential), jax.grad(jax.grad(potential))
     assert abs(slope(rest.q[2])) < 1e-9
-    # The reduced stiffness by the independent velocity is V″, divided by the square of its ratio to the crank's.
     assert curvature(rest.q[2]) > 0
 
 
@@ -207,7 +214,6 @@ def test_space_with_redundant_constraints():
     """The four-bar as bodies in space on hinges, three constraints too many, rests like the planar one."""
     lengths = np.asarray(LENGTHS)
     ground, crank, coupler, rocker, stiffness, free_length = lengths
-    # Rotations of no rod about its own line matter here.
     rod = lambda length: spatial.Body(mass=length, inertia=np.diag([0.01, length**3 / 12, length**3 / 12]))
     hinge = lambda i, j, at, there: spatial.Revolute(i, j, (*at, 0), (*there, 0), axis_i=(0, 0, 1))
     mech = mbs.Mechanism(
@@ -234,6 +240,117 @@ def test_space_with_redundant_constraints():
     assert (found.status, found.stability) == (0, "stable")
     places = lambda q, n: np.asarray(q).reshape(3, n)[:, :2]
     np.testing.assert_allclose(places(found.q, 7), places(planar_one.q, 3), atol=1e-9)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS[:2], ids=lambda f: type(f).__name__)
+def test_free_rotations_under_a_constraint(formulation):
+    """A body on a ball joint whose tip is at a fixed distance: K is symmetric, and dq/dk is the difference."""
+
+    def hung(k):
+        springs = {
+            str(n): mbs.Spring("ground", "body", at, point, stiffness=k * (1 + n), free_length=0.3)
+            for n, (at, point) in enumerate(
+                [((1, 0.2, 0.5), (0.6, 0, 0)), ((0, 1, 0.3), (0, 0.7, 0)), ((0.4, -1, 0), (0, 0, 0.5))]
+            )
+        }
+        return mbs.Mechanism(
+            {"body": spatial.Body(com=(0.2, 0.1, -0.3))},
+            {
+                "ball": spatial.Spherical("ground", "body", (0, 0, 0), (0, 0, 0)),
+                "rod": spatial.Distance("ground", "body", (1, 1, 1), (0.5, 0.4, 0.3), 1.3),
+            },
+            forces={"gravity": mbs.Gravity((0, 0, -G)), **springs},
+        )
+
+    rest = jax.jit(
+        lambda k: mbs.equilibrium(hung(k), {"body": spatial.coordinates((0, 0, 0))}, formulation=formulation)
+    )
+    found = rest(10.0)
+    assert (found.status, found.stability) == (0, "stable")
+    assert_balanced(hung(10.0), found)
+    scale = np.abs(found.stiffness).max()
+    np.testing.assert_allclose(found.stiffness, found.stiffness.T, atol=1e-9 * scale)
+    slope = jax.jacfwd(lambda k: rest(k).q)(10.0)
+    np.testing.assert_allclose(slope, (rest(10.001).q - rest(9.999).q) / 0.002, atol=1e-7)
+
+
+@pytest.mark.parametrize(("misfit", "tolerance"), [(0.0, 1e-8), (1e-9, 1e-8), (1e-4, 1e-3)])
+def test_inexact_redundant_constraints(misfit, tolerance):
+    """Three parallel cranks, one of them too long: the frame hangs as low as it would with equal ones."""
+    links = {name: planar.Body() for name in ("a", "b", "c", "bar")}
+    joints = {f"foot {n}": planar.Revolute("ground", n, (k, 0), (0, 0)) for k, n in enumerate("abc")}
+    lengths = {"a": 1.0, "b": 1.0, "c": 1.0 + misfit}
+    joints |= {f"head {n}": planar.Revolute(n, "bar", (lengths[n], 0), (k, 0)) for k, n in enumerate("abc")}
+    mech = mbs.Mechanism(links, joints, forces={"push": mbs.PointForce("bar", (0, 0), (3.0, -4.0))})
+    start = {n: (k, 0, -0.5) for k, n in enumerate("abc")} | {"bar": (np.cos(0.5), -np.sin(0.5), 0)}
+    rest = mbs.equilibrium(mech, start, tolerance=tolerance)
+    assert (rest.status, rest.stability) == (0, "stable")
+    np.testing.assert_allclose(rest.q[2], np.arctan2(-4, 3), atol=1e-10 + 10 * misfit)
+
+
+def test_single_precision_runs_as_a_program():
+    """In float32 the four-bar rests where it does in float64, without a warning of slow code."""
+    single = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), four_bar(LENGTHS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", mbs.PerformanceWarning)
+        rest = mbs.equilibrium(single, FOUR_BAR_GUESS)
+    assert (rest.status, rest.stability, rest.q.dtype) == (0, "stable", np.float32)
+    np.testing.assert_allclose(rest.q, mbs.equilibrium(four_bar(LENGTHS), FOUR_BAR_GUESS).q, atol=1e-4)
+
+
+def test_gears_along_a_path():
+    """Two wheels in mesh under a torque on one and a spring on the other, with marks where they touch."""
+
+    def wheels(torque):
+        joints = {n: planar.Revolute("ground", n, (3 * k, 0), (0, 0)) for k, n in enumerate("ab")}
+        joints["mesh"] = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
+        forces = {"torque": mbs.Torque("a", torque), "spring": mbs.TorsionSpring("ground", "b", stiffness=5.0)}
+        return mbs.Mechanism({n: planar.Body() for n in "ab"}, joints, forces=forces)
+
+    path = mbs.equilibria(wheels, [0.0, 0.25, 0.5], {"a": (0, 0, 0), "b": (3, 0, 0)})
+    assert path.status == 0
+    # φ_b = −φ_a / 2, and the torque on wheel b is −2 of that on wheel a.
+    np.testing.assert_allclose(path.q[-1, [2, 5]], [0.4, -0.2], atol=1e-9)
+
+
+@pytest.mark.parametrize("steady", [False, True])
+def test_nothing_can_move(steady):
+    """A body that is fixed to the ground rests where it is; along a path, too."""
+    build = lambda load: mbs.Mechanism(
+        {"a": spatial.Body()},
+        {"weld": spatial.Rigid("ground", "a", (0, 0, 0), (0, 0, 0))},
+        forces={"load": mbs.PointForce("a", (0, 0, 0), (0, 0, -load))},
+    )
+    rest = mbs.equilibrium(build(2.0), steady=steady)
+    assert (rest.status, rest.stability) == (0, "stable")
+    np.testing.assert_allclose(np.abs(rest.multipliers).max(), 2.0, rtol=1e-12)
+    assert mbs.equilibria(build, [0.0, 1.0], steady=steady).status == 0
+
+
+def test_motions_that_are_not_steady():
+    """On a shaft that is not vertical the weight of the balls changes its direction."""
+    leaning = governor(20.0)
+    tilted = mbs.Mechanism(leaning.bodies, leaning.constraints, leaning.drivers, {"gravity": mbs.Gravity((1, 0, -G))})
+    assert mbs.equilibrium(tilted, governor_guess(0.9), steady=True).status == mbs.Status.NOT_CONVERGED
+
+
+def test_two_critical_points_at_once():
+    """Two equal struts buckle at one load: the path knows, though the determinant keeps its sign."""
+
+    def struts(load):
+        pins = {n: planar.Revolute("ground", n, (k, 0), (0, -2)) for k, n in enumerate("ab")}
+        forces = {f"spring {n}": mbs.TorsionSpring("ground", n, stiffness=3.0) for n in "ab"}
+        forces |= {f"load {n}": mbs.PointForce(n, (0, 0), (0, -load)) for n in "ab"}
+        return mbs.Mechanism({n: planar.Body() for n in "ab"}, pins, forces=forces)
+
+    path = mbs.equilibria(struts, np.linspace(0, 3, 31), {"a": (0, 2, 0), "b": (1, 2, 0)})
+    np.testing.assert_allclose([point.parameter for point in path.critical], [1.5], rtol=1e-9)
+
+
+def test_many_values():
+    """A path with many values reaches the last one."""
+    path = mbs.equilibria(lambda x: pendulum(1.0 + x), np.linspace(0, 1, 2501), {"bob": (0, -1, 0)})
+    assert (path.status, path.parameter[-1].round(9)) == (0, 1.0)
 
 
 def governor(rate, ball=2.0, sleeve=5.0, length=0.3):
@@ -266,14 +383,15 @@ def governor_guess(angle, length=0.3):
 
 
 def test_governor():
-    """The height of a Porter governor is g (m + M) / (m ω²), at each rate, with M / 2 on each of its halves."""
+    """The height of a Porter governor is g (m + M) / (m ω²), with M / 2 on each half; M → 0 gives Watt's governor."""
 
-    def height(rate):
-        q = mbs.equilibrium(governor(rate), governor_guess(0.9), steady=True).q
+    def height(rate, sleeve):
+        q = mbs.equilibrium(governor(rate, sleeve=sleeve), governor_guess(0.9), steady=True).q
         return -q[governor(1.0).layout.index("sleeve.z")] / 2
 
-    found, slope = jax.jit(jax.vmap(jax.value_and_grad(height)))(rates := jnp.array([18.0, 24.0]))
-    np.testing.assert_allclose(found, G * 12 / (2 * rates**2), rtol=1e-9)
+    rates, sleeves = jnp.array([18.0, 24.0, 10.0]), jnp.array([5.0, 5.0, 1e-9])
+    found, slope = jax.jit(jax.vmap(jax.value_and_grad(height)))(rates, sleeves)
+    np.testing.assert_allclose(found, G * (2 + 2 * sleeves) / (2 * rates**2), rtol=1e-9)
     np.testing.assert_allclose(slope, -2 * found / rates, rtol=1e-8)
 
 
@@ -288,9 +406,11 @@ def test_driver_is_frozen():
     np.testing.assert_allclose(rest.multipliers[2], 2 * G * np.sin(0.6), rtol=1e-12)
 
 
-def test_idle_rod():
-    """A rod between two balls may spin about itself: that is no missing equilibrium."""
-    rod, weight = spatial.Body(inertia=0.1 * np.eye(3)), spatial.Body(inertia=0.1 * np.eye(3))
+@pytest.mark.parametrize("com", [0.0, 0.3], ids=["idle", "loaded"])
+def test_rod_between_two_balls(com):
+    """Its spin makes no equilibrium singular; if its centre of mass is off the line, the rod turns until it hangs."""
+    rod = spatial.Body(mass=1.0, inertia=0.3 * np.eye(3), com=(com, 0, 0))
+    weight = spatial.Body(inertia=0.1 * np.eye(3))
     mech = mbs.Mechanism(
         {"rod": rod, "weight": weight},
         {
@@ -298,11 +418,21 @@ def test_idle_rod():
             "bottom": spatial.Spherical("rod", "weight", (0, 0, -1), (0, 0, 0)),
             "guide": spatial.Prismatic("ground", "weight", (0, 0, -1), (0, 0, 0), axis_i=(0, 0.6, 0.8)),
         },
-        forces={"spring": mbs.Spring("ground", "weight", (0, 1, 0), (0, 0, 0), stiffness=100.0, free_length=0.5)},
+        forces={
+            "spring": mbs.Spring("ground", "weight", (0, 1, 0), (0, 0, 0), stiffness=100.0, free_length=0.5),
+            "gravity": mbs.Gravity((0, -G, 0)),
+        },
     )
-    start = mbs.assemble(mech, {"rod": spatial.coordinates((0, 0, -1)), "weight": spatial.coordinates((0, 0, -2))})
-    rest = mbs.equilibrium(mech, start.q)
-    assert (start.status, rest.status, rest.stability) == (0, 0, "stable")
+    start = {"rod": spatial.coordinates((0, 0, -1), (0, 0, 0.4)), "weight": spatial.coordinates((0, 0, -2))}
+    rest = mbs.equilibrium(mech, start)
+    assert (rest.status, rest.stability) == (0, "stable")
+    assert_balanced(mech, rest)
+    rod = mech.poses(rest.q)["rod"]
+    if com:
+        # The centre of mass is in the vertical plane of the rod, below it.
+        axis, arm = rod.direction((0, 0, 1)), rod.direction((com, 0, 0))
+        np.testing.assert_allclose(np.cross(axis, (0, 1, 0)) @ arm, 0, atol=1e-9)
+        assert arm[1] < 0
 
 
 @pytest.mark.parametrize(
@@ -330,7 +460,7 @@ def test_neutral():
     rest = mbs.equilibrium(lamp, {"bob": (0.6, -0.8, 0.6435)})
     assert (rest.status, rest.stability) == (mbs.Status.SINGULAR, "neutral")
     assert rest.residual < 1e-12
-    with pytest.raises(mbs.AnalysisError, match=r"SINGULAR.*no force holds it"):
+    with pytest.raises(mbs.AnalysisError, match=r"SINGULAR.*nothing holds the mechanism"):
         mbs.equilibrium(lamp, {"bob": (0.6, -0.8, 0.6435)}, throw=True)
 
 
@@ -349,9 +479,15 @@ def test_bad_arguments():
     """An unknown method, forces with states, coordinates that rotate in a steady motion, and traced answers."""
     with pytest.raises(ValueError, match="'descent', 'newton'"):
         mbs.equilibrium(pendulum(), method="fast")
-    with pytest.raises(ValueError, match="need joint coordinates"):
+    inductive = mbs.Motor("pin", 1.0, 1.0, 5.0, inductance=0.1)
+    with pytest.raises(ValueError, match=r"states.*motor\.current"):
+        mbs.equilibrium(mbs.Mechanism(pendulum().bodies, pendulum().constraints, forces={"motor": inductive}))
+    with pytest.raises(ValueError, match="outside jit"):
+        jax.jit(lambda k: mbs.equilibria(truss, k).parameter)(jnp.ones(3))
+    with pytest.raises(ValueError, match="needs joint coordinates"):
         mbs.equilibrium(pendulum(), steady=True, formulation=mbs.Augmented())
     with pytest.raises(ValueError, match="outside jit"):
         jax.jit(lambda m: mbs.equilibrium(pendulum(m), throw=True).q)(1.0)
     with pytest.raises(ValueError, match="outside jit"):
         jax.jit(lambda m: mbs.equilibrium(pendulum(m)).stability == "stable")(1.0)
+    jax.grad(lambda m: len(repr(mbs.equilibrium(pendulum(m)))) * m)(1.0)
