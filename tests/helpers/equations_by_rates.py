@@ -98,7 +98,7 @@ class Motion:
         inertia = np.zeros_like(mass)
         for one in map(_without_stop, model.forces.values()):
             if isinstance(one, mbs.JointInertia):
-                push = np.asarray(state.along(one.joint).push)
+                push = np.asarray(state.along(one.joint, one.coordinate).push)
                 inertia += float(one.inertia) * np.outer(push, push)
             elif one is not None:
                 if isinstance(one, AbstractStatefulForce) and one.states:
