@@ -21,11 +21,13 @@ TEXT = f"""<mujoco><option><flag contact="disable"/></option><worldbody><site na
 </worldbody>
 <tendon><fixed name="t" stiffness="4" damping=".2" springlength=".1 .3"><joint joint="h1" coef=".5"/>
   <joint joint="k" coef="-2"/></fixed>
+<spatial name="cable"><site site="post"/><site site="tip"/></spatial>
 <spatial name="rope" stiffness="7" damping=".1" springlength="1"><site site="post"/><site site="tip"/></spatial></tendon>
 <actuator><position name="servo" tendon="t" kp="6" gear="2"/><motor name="push" site="tip" gear="1 2 3 4 5 6"/>
+  <position name="winch" tendon="cable" kp="3" kv=".5" gear="2" forcerange="-9 9"/>
   <motor name="wrench" joint="f" gear="1 2 3 4 5 6"/></actuator>
 <equality><joint name="cubic" joint1="h3" joint2="k" polycoef=".1 .2 .3 .4 .5"/></equality>
-<keyframe><key qpos="0 0 .2 1 0 0 0 0 0 3 0 1 0 0 0" ctrl=".5 2 3"/></keyframe></mujoco>"""
+<keyframe><key qpos="0 0 .2 1 0 0 0 0 0 3 0 1 0 0 0" ctrl=".5 2 .4 3"/></keyframe></mujoco>"""
 
 
 def test_masses_and_accelerations_are_those_of_mujoco(tmp_path):
