@@ -49,6 +49,7 @@ class Along(NamedTuple):
 
     def near(self, middle) -> Float[Array, ""]:
         """Return the value; an angle whose turns are not counted is within half a turn of `middle`."""
+        assert self.value is not None
         return near_angle(self.value, middle) if self.angular and self.wraps else self.value
 
 

@@ -131,7 +131,9 @@ def test_inertia_at_the_angular_velocity_of_a_ball(formulation):
     momentum = sum(np.einsum("tij,tj->ti", axes[name], moments[name] * omega[name]) for name in bodies)
     np.testing.assert_allclose(momentum, momentum[:1].repeat(3, axis=0), atol=1e-9)
     w = omega["b"] - np.einsum("tji,tjk,tk->ti", axes["b"], axes["a"], omega["a"])
-    kinetic = sum((moments[name] * omega[name] ** 2).sum(axis=1) for name in bodies) / 2 + (at_ball * w**2).sum(axis=1) / 2
+    kinetic = (
+        sum((moments[name] * omega[name] ** 2).sum(axis=1) for name in bodies) / 2 + (at_ball * w**2).sum(axis=1) / 2
+    )
     np.testing.assert_allclose(run.energy.kinetic, kinetic, rtol=1e-12)
     np.testing.assert_allclose(kinetic, kinetic[0], rtol=1e-9)
     assert np.abs(omega["b"][-1] - omega["b"][0]).max() > 0.3

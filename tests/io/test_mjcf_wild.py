@@ -14,10 +14,12 @@ TEXT = f"""<mujoco><option><flag contact="disable"/></option><worldbody><site na
   <joint name="h1" axis="0 0 1" stiffness="3" damping=".4" armature=".2" springref="20"/>
   <joint name="h2" axis="1 0 1" pos=".1 0 0" damping=".3" armature=".1" range="-60 60"/>
   <joint name="h3" type="slide" axis="0 1 1" stiffness="5" frictionloss=".1" ref=".2"/>{GEOM.format(2)}
-  <body name="ball" pos=".5 0 0" euler="0 40 0"><joint name="b" type="ball" stiffness="2" damping=".3" armature=".15" range="0 170"/>
+  <body name="ball" pos=".5 0 0" euler="0 40 0"><joint name="b" type="ball" stiffness="2" damping=".3" range="0 170"
+    armature=".15"/>
     {GEOM.format(1)}<site name="tip" pos="0 0 .3" euler="0 30 0"/>
     <body name="knee" pos=".4 0 0"><joint name="k" axis="0 1 0"/>{GEOM.format(1)}</body></body></body>
-<body name="free" pos="0 3 0"><joint name="f" type="free" stiffness="1.5" damping=".2" armature=".25"/>{GEOM.format(3)}</body>
+<body name="free" pos="0 3 0"><joint name="f" type="free" stiffness="1.5" damping=".2"
+  armature=".25"/>{GEOM.format(3)}</body>
 </worldbody>
 <tendon><fixed name="t" stiffness="4" damping=".2" springlength=".1 .3"><joint joint="h1" coef=".5"/>
   <joint joint="k" coef="-2"/></fixed>

@@ -130,8 +130,9 @@ def _moved(name: str, joint: spatial.TotalJoint, motions) -> spatial.TotalJoint:
     """Return a joint with other motions of its position."""
     if not isinstance(motions, list | tuple) or len(motions) != 3:
         raise ValueError(f"joint {name!r} follows three motions, of x, y and z: give a tuple of three")
-    ends = joint.i, joint.j, joint.point_i, joint.point_j
-    return spatial.TotalJoint(*ends, tuple(motions), joint.arguments()["orientation"], **_axes(joint))
+    total: Any = spatial.TotalJoint
+    given = joint.arguments() | {"position": tuple(motions)} | _axes(joint)
+    return total(joint.i, joint.j, joint.point_i, joint.point_j, **given)
 
 
 def _axes(joint: Any) -> dict[str, Any]:

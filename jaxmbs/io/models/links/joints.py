@@ -26,7 +26,6 @@ from jaxmbs.io.models.links.tree import (
     unit,
 )
 from jaxmbs.io.models.model import ModelError
-from jaxmbs.motion import Constant
 from jaxmbs.numerics import rotation
 
 # Names of the rates of a joint with several, by kind.
@@ -40,10 +39,9 @@ def joint_of(link: Link):
     """Return the joint between a link and its parent, None for a link that floats; refuse unknown motions."""
     slides, turns = link.slides, link.turns
     if link.driven:
-        position = tuple(Constant(float(x)) for x in link.r)
-        return spatial.TotalJoint(
-            link.parent, link.name, position=position, orientation=("fixed",) * 3, frame_i=np.eye(3), frame_j=link.a.T
-        )
+        total: Any = spatial.TotalJoint
+        held = {"position": tuple(map(float, link.r)), "orientation": ("fixed",) * 3}
+        return total(link.parent, link.name, **held, frame_i=np.eye(3), frame_j=link.a.T)
     if any(primitive.kind == FREE for primitive in link.primitives):
         if len(link.primitives) > 1:
             _refuse(link, "a free joint and others")

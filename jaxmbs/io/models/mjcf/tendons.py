@@ -72,9 +72,9 @@ class ActuatorLaw(eqx.Module):
 
     control: float
     gear: float
-    gain: tuple[float, float, float]
-    bias: tuple[float, float, float]
-    effort_range: tuple[float, float] | None = None
+    gain: tuple[float, ...]
+    bias: tuple[float, ...]
+    effort_range: tuple[float, ...] | None = None
 
     def __call__(self, length, rate):
         """Return the tension."""
