@@ -75,7 +75,7 @@ def _with(model: Model, **groups: Mapping[str, Any]) -> Model:
 
 
 def _at_rates_of_drivers(model: Model) -> Model:
-    """Return a model without given velocities of zero, which may contradict a driver; all are zero unless given."""
+    """Return a model without given velocities of zero: they may contradict a driver, from which they follow instead."""
     velocities = {name: rate for name, rate in model.velocity_by_name.items() if rate}
     return model_of(model, velocities=velocities)
 

@@ -163,10 +163,11 @@ def _limit_by_joint(source: Source, k: int, j: int | None, ranges: dict[str, Any
 def _add_pull(source: Source, elements: Elements, k: int, control: float, tendon: int) -> None:
     """Add actuator k on a spatial tendon as a force between its sites."""
     m, mujoco = source.m, source.mujoco
+    if "tendon" in source.ignore:
+        return source.pass_over("actuator", "actuator", k, "tendons are ignored")
     parts = site_segments(source, elements, tendon)
-    if "tendon" in source.ignore or parts is None:
-        reason = "tendons are ignored" if parts is not None else "tendons that wrap around geoms are not represented"
-        return source.pass_over("actuator", "actuator", k, reason)
+    if parts is None:
+        return source.pass_over("actuator", "actuator", k, "tendons that wrap around geoms are not represented")
     if m.actuator_dyntype[k] != int(mujoco.mjtDyn.mjDYN_NONE) or m.tendon_actfrclimited[tendon]:
         reason = "on a spatial tendon an actuator has neither a state nor a range of the tendon's force"
         return source.pass_over("actuator", "actuator", k, reason)
