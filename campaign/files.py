@@ -33,6 +33,19 @@ URDF = f"""<robot name="arm"><link name="base"/>
 {robots._joint("elbow", "prismatic", "upper", "fore", (0, 0, 1), axis=(1, 0, 0))}</robot>"""
 
 
+# Text of a valid SDF file, with frames, a loop, a screw and a gearbox.
+SDF = """<sdf version="1.9"><model name="m"><frame name="rear"><pose>1 0 0 0 0 0.5</pose></frame>
+<link name="a"><inertial><pose>0 0 0.5 0 0 0</pose><mass>2</mass></inertial></link>
+<link name="b"><pose relative_to="rear">0 0 1 0 0 0</pose></link>
+<link name="c"><pose relative_to="a">0 0 1 0 0 0</pose></link>
+<joint name="one" type="revolute"><parent>world</parent><child>a</child><axis><xyz>0 1 0</xyz><limit><lower>-1</lower>
+<upper>1</upper></limit><dynamics><damping>0.1</damping><spring_stiffness>2</spring_stiffness></dynamics></axis></joint>
+<joint name="two" type="screw"><parent>world</parent><child>b</child><axis><xyz>0 1 0</xyz></axis>
+<screw_thread_pitch>0.2</screw_thread_pitch></joint>
+<joint name="three" type="revolute"><parent>a</parent><child>c</child><axis><xyz>0 1 0</xyz></axis></joint>
+<joint name="four" type="ball"><parent>b</parent><child>c</child></joint></model></sdf>"""
+
+
 class RoundTrip(Oracle):
     """A random model, written and read as JSON, is the same to the bit."""
 
@@ -170,8 +183,9 @@ def sources() -> dict[str, tuple[str, ...]]:
             texts.append(mbs.save(mech, Path(folder) / "model.json", guess=q).read_text())
     return {
         ".json": tuple(texts),
-        ".xml": (robots.FOUR_BAR, robots.SCARA),
+        ".xml": (robots.FOUR_BAR, robots.SCARA, robots.WILD),
         ".urdf": (URDF,),
+        ".sdf": (SDF,),
         ".asmt": (freecad_files.pendulum_text(),),
         ".fcstd": (freecad_files.pendulum_document(),),
     }
@@ -239,6 +253,14 @@ class MutilatedMjcf(Mutilated):
 
     name = "mutilated MJCF"
     suffix = ".xml"
+    damages = (damage_bytes, cut_off, damage_attributes)
+
+
+class MutilatedSdf(Mutilated):
+    """Mutilated SDF files."""
+
+    name = "mutilated SDF"
+    suffix = ".sdf"
     damages = (damage_bytes, cut_off, damage_attributes)
 
 

@@ -32,6 +32,7 @@ ORACLES = (
     files.MutilatedJson(),
     files.MutilatedMjcf(),
     files.MutilatedUrdf(),
+    files.MutilatedSdf(),
     files.MutilatedAsmt(),
     files.MutilatedFreecad(),
     commands.Commands(),

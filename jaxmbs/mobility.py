@@ -291,6 +291,16 @@ class Mobility(eqx.Module):
         return () if self.turning is None or self.turning.manifold is not Flat else self.turning.coordinates
 
     @property
+    def spin_names(self) -> tuple[str, ...]:
+        """Names of the velocities of a rotation without angles; () for one with angles."""
+        return () if self.turning is None or self.turning.manifold is Flat else self.turning.velocities
+
+    def spins(self, i: Any, j: Any, v_i: Array, v_j: Array) -> Float[Array, " s"]:
+        """Return the angular velocity of body j relative to body i, in the frame of the joint on body j."""
+        frame, d = j.unturned(self.neutral), j.dimension
+        return frame.components(j.to_ground(v_j)[d:] - i.to_ground(v_i)[d:])
+
+    @property
     def wraps(self) -> bool:
         """True if `slides_and_angles` does not count the turns of the angles."""
         return self.turning is not None and self.turning.wraps and self.lead is None

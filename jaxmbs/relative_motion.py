@@ -74,6 +74,7 @@ class JointCoordinateNames(NamedTuple):
         angles: names of the angles.
         chosen: the one of these names that is meant where the joint has several; None if none was given.
         wraps: True if the angles do not count turns.
+        spins: names of the components of the relative angular velocity, if it is not made of rates of angles.
     """
 
     joint: str
@@ -81,6 +82,18 @@ class JointCoordinateNames(NamedTuple):
     angles: tuple[str, ...]
     chosen: str | None
     wraps: bool
+    spins: tuple[str, ...] = ()
+
+    @property
+    def of_spin(self) -> bool:
+        """True if the chosen name is that of a component of the angular velocity."""
+        return self.chosen in self.spins
+
+    @property
+    def chosen_name(self) -> str:
+        """The name that was chosen, or the only one; see `single_index`."""
+        k = self.single_index()
+        return self.spins[k] if self.of_spin else (self.slides + self.angles)[k]
 
     def index(self, kind: str) -> int:
         """Return the index of the chosen "slide" or "angle" among slides and angles.
@@ -100,14 +113,17 @@ class JointCoordinateNames(NamedTuple):
         return chosen + (len(self.slides) if kind == "angle" else 0)
 
     def single_index(self) -> int:
-        """Return the index of the chosen coordinate, or of the only one, among slides and angles.
+        """Return the index of the chosen coordinate, or of the only one, among slides and angles, or among `spins`.
 
         Raises:
             ValueError: there is none, or several of which none was named.
         """
+        if self.of_spin:
+            return self.spins.index(self.chosen)
         names = self.slides + self.angles
         if not names:
-            raise ValueError(f"{self.joint} has no angle or slide")
+            known = f"; name one of {', '.join(map(repr, self.spins))}" if self.spins else ""
+            raise ValueError(f"{self.joint} has no angle or slide{known}")
         if self.chosen is None and len(names) > 1:
             known = ", ".join(map(repr, names))
             raise ValueError(f"{self.joint} has {known}: name one of them, as in coordinate={names[-1]!r}")
@@ -181,46 +197,54 @@ class JointMotion(eqx.Module):
         return self.accelerations
 
 
-def coordinates_of(elements: Mapping[str, AbstractConstraint], name: str, chosen: str | None) -> JointCoordinateNames:
-    """Return the names of the slides and angles of a joint.
+def coordinates_of(
+    elements: Mapping[str, AbstractConstraint], name: str, chosen: str | None, *, spins: bool = False
+) -> JointCoordinateNames:
+    """Return the names of the slides and angles of a joint, with `spins` also those of its angular velocities.
 
     Raises:
         ValueError: an unknown name, what is not a joint, or a coordinate that the joint does not have.
     """
-    joints = [key for key, element in elements.items() if element.freedom is not None]
-    if name not in elements:
-        raise ValueError(unknown("joint", name, joints))
-    label = f"joint {name!r} ({type(elements[name]).__name__})"
-    if name not in joints:
+    if name not in elements or elements[name].freedom is None:
+        joints = [key for key, element in elements.items() if element.freedom is not None]
+        if name not in elements:
+            raise ValueError(unknown("joint", name, joints))
+        label = f"joint {name!r} ({type(elements[name]).__name__})"
         there = f"joints are {', '.join(map(repr, joints))}" if joints else "there are no joints"
         raise ValueError(f"{label} has no angle or slide of its own; {there}")
+    label = f"joint {name!r} ({type(elements[name]).__name__})"
     leaves, structure = jax.tree.flatten(elements[name].anonymous())
     shapes = tuple(jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    slides, angles, wraps = _names_of_coordinates(structure, shapes)
-    if chosen is not None and chosen not in slides + angles:
-        raise ValueError(f"{label}: {unknown('angle or slide', chosen, slides + angles)}")
-    return JointCoordinateNames(label, slides, angles, chosen, wraps)
+    slides, angles, turning, wraps = _names_of_coordinates(structure, shapes)
+    turning = turning if spins else ()
+    if chosen is not None and chosen not in slides + angles + turning:
+        raise ValueError(f"{label}: {unknown('angle or slide', chosen, slides + angles + turning)}")
+    return JointCoordinateNames(label, slides, angles, chosen, wraps, turning)
 
 
 @cache
-def _names_of_coordinates(structure: Any, shapes: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-    """Return the names of the slides and angles of a joint with this structure, and True if its turns are not counted."""
+def _names_of_coordinates(structure: Any, shapes: tuple[Any, ...]) -> tuple[Any, Any, Any, bool]:
+    """Return the names of slides, angles and spins of a joint with this structure, and True if turns are not counted."""
     mobility = eqx.filter_eval_shape(lambda joint: joint.mobility, jax.tree.unflatten(structure, shapes))
-    return mobility.slide_names, mobility.angle_names, mobility.wraps
+    return mobility.slide_names, mobility.angle_names, mobility.spin_names, mobility.wraps
 
 
 def measure_joint(
-    element: AbstractConstraint, kind: Any, i: tuple[Array, ...], j: tuple[Array, ...]
+    element: AbstractConstraint, kind: Any, i: tuple[Array, ...], j: tuple[Array, ...], *, spins: bool = False
 ) -> list[Float[Array, " k"]]:
     """Return the slides and angles (k,) of a joint, their rates, and second rates if accelerations are given.
 
     `kind` is the class of the bodies; `i` and `j` are coordinates, velocities and, if known, accelerations of the bodies.
+    With `spins` the rates are the components of the relative angular velocity, of which there are no coordinates: zeros.
     """
     mobility = element.mobility
     value = lambda x_i, x_j: mobility.slides_and_angles(kind.pose(x_i), kind.pose(x_j))
 
     def value_and_rate(x_i: Array, x_j: Array, v_i: Array, v_j: Array) -> tuple[Array, Array]:
         """Return the slides and angles, and their rates, at coordinates x and velocities v of the two bodies."""
+        if spins:
+            rates = mobility.spins(kind.pose(x_i), kind.pose(x_j), v_i, v_j)
+            return jnp.zeros_like(rates), rates
         return jax.jvp(value, (x_i, x_j), (kind.manifold.rate(x_i, v_i), kind.manifold.rate(x_j, v_j)))
 
     (x_i, v_i, *a_i), (x_j, v_j, *a_j) = i, j

@@ -18,7 +18,7 @@ class Along(NamedTuple):
     """One coordinate of a joint, for forces along it.
 
     Attributes:
-        value: the angle in radians, or the slide.
+        value: the angle in radians, or the slide; None for a component of an angular velocity.
         rate: its rate.
         push: (m,), the generalized force of an effort of one.
         angular: True for an angle.
@@ -31,7 +31,7 @@ class Along(NamedTuple):
         [ 0.   0.  -1.5]
     """
 
-    value: Float[Array, ""]
+    value: Float[Array, ""] | None
     rate: Float[Array, ""]
     push: Float[Array, " m"]
     angular: bool
@@ -44,10 +44,12 @@ class Along(NamedTuple):
     def measures(self, effort: Array) -> dict[str, Array]:
         """Return an effort as torque or force, the value as angle or length, and the rate, as in `ForceElement`."""
         names = ("torque", "angle") if self.angular else ("force", "length")
-        return {names[0]: effort, names[1]: self.value, "rate": self.rate}
+        measures = {names[0]: effort, names[1]: self.value, "rate": self.rate}
+        return {name: measure for name, measure in measures.items() if measure is not None}
 
     def near(self, middle) -> Float[Array, ""]:
         """Return the value; an angle whose turns are not counted is within half a turn of `middle`."""
+        assert self.value is not None
         return near_angle(self.value, middle) if self.angular and self.wraps else self.value
 
 
@@ -125,7 +127,8 @@ class State(eqx.Module):
 
         Args:
             joint: its name.
-            coordinate: name of one of several angles or slides, as in `Trajectory.joint`.
+            coordinate: name of one of several angles or slides, as in `Trajectory.joint`; of a rotation without angles
+                "wx", "wy" or "wz", a component of its angular velocity in the joint frame on body j.
 
         Returns:
             The value, in radians or a length, its rate, and the generalized force (m,) of a unit effort; see `Along`.
@@ -133,20 +136,20 @@ class State(eqx.Module):
         Raises:
             ValueError: an unknown name, a joint without coordinates, or one with several of which none is named.
         """
-        of = coordinates_of(self.elements, joint, coordinate)
+        of = coordinates_of(self.elements, joint, coordinate, spins=True)
         k, element, kind = of.single_index(), self.elements[joint], type(next(iter(self.bodies.values())))
         x_i, x_j = (kind.coordinates_of(self.poses[body]) for body in (element.i, element.j))
 
         def rate_and_value(v_i, v_j):
             """Return rate and value of the chosen coordinate for velocities of the two bodies."""
-            values, rates = measure_joint(element, kind, (x_i, v_i), (x_j, v_j))
+            values, rates = measure_joint(element, kind, (x_i, v_i), (x_j, v_j), spins=of.of_spin)
             return rates[k], values[k]
 
         velocities = self.velocities[element.i], self.velocities[element.j]
         rate, transpose, value = jax.vjp(rate_and_value, *velocities, has_aux=True)
         on_i, on_j = transpose(jnp.ones_like(rate))
         push = opposite(self, element.i, on_i, element.j, on_j)
-        return Along(value, rate, push, k >= len(of.slides), of.wraps)
+        return Along(None if of.of_spin else value, rate, push, of.of_spin or k >= len(of.slides), of.wraps)
 
     def acceleration_along(self, joint: str, coordinate: str | None, a: Float[Array, " m"]) -> Float[Array, ""]:
         """Return the second rate of one coordinate of a joint, as of `along`, for accelerations of the mechanism.
@@ -162,14 +165,14 @@ class State(eqx.Module):
         Raises:
             ValueError: as for `along`.
         """
-        of = coordinates_of(self.elements, joint, coordinate)
+        of = coordinates_of(self.elements, joint, coordinate, spins=True)
         element, kind = self.elements[joint], type(next(iter(self.bodies.values())))
         rates = {GROUND: jnp.zeros_like(self.velocities[GROUND]), **{name: a[own] for name, own in self.slices.items()}}
         i, j = (
             (kind.coordinates_of(self.poses[body]), self.velocities[body], rates[body])
             for body in (element.i, element.j)
         )
-        return measure_joint(element, kind, i, j)[2][of.single_index()]
+        return measure_joint(element, kind, i, j, spins=of.of_spin)[2][of.single_index()]
 
     def generalized(self, loads: Mapping[str, Array]) -> Float[Array, " m"]:
         """Return the generalized force of the mechanism from those on single bodies.

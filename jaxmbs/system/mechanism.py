@@ -332,7 +332,8 @@ def _check_names(groups: dict[str, list[tuple[str, Any]]]) -> None:
 def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
     """Raise `ValueError` unless every element is of its kind, names bodies that exist, and passes its own check."""
     dimension = getattr(groups["body"][0][1], "dimension", 0)
-    known = [GROUND, *(name for name, _ in groups["body"])]
+    known = dict.fromkeys([GROUND, *(name for name, _ in groups["body"])])
+    joints = dict([*groups["constraint"], *groups["driver"]])
 
     def check(kind: str, element: Any) -> None:
         """Raise `ValueError` with the reason if an element of this kind cannot be used in the mechanism."""
@@ -343,7 +344,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
                 if body not in known:
                     raise ValueError(unknown("body", body, known))
             element.check(dimension)
-            return element.check_joints({**dict(groups["constraint"]), **dict(groups["driver"])})
+            return element.check_joints(joints)
         if kind == "body" and not isinstance(element, AbstractBody):
             raise ValueError(f"{type(element).__name__} is not a body")
         if kind != "body" and not isinstance(element, AbstractConstraint):

@@ -113,6 +113,32 @@ def test_inertia_of_a_drive(formulation):
     np.testing.assert_allclose(torque, -0.2 * 3 / (LOAD + 0.7), rtol=1e-10)
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.JointCoordinates()], ids=lambda f: type(f).__name__)
+def test_inertia_at_the_angular_velocity_of_a_ball(formulation):
+    """Two bodies turn about one point: their angular momentum and ½ Σ ωᵀ I ω + ½ Σ J_k w_k² are conserved."""
+    moments = {"a": np.array([1.0, 2.0, 2.5]), "b": np.array([0.8, 0.5, 0.9])}
+    at_ball = np.array([0.3, 0.6, 0.2])
+    bodies = {name: spatial.Body(1.0, np.diag(moment)) for name, moment in moments.items()}
+    balls = {"O": spatial.Spherical("ground", "a"), "ball": spatial.Spherical("a", "b")}
+    rotors = {x: mbs.JointInertia("ball", j, coordinate=x) for x, j in zip(("wx", "wy", "wz"), at_ball, strict=True)}
+    mech = mbs.Mechanism(bodies, balls, forces=rotors)
+    q = {"a": spatial.coordinates(rotated=(0.4, 0, 0.2)), "b": spatial.coordinates(rotated=(0, 0.3, 1.0))}
+    speeds = {"a.wx": 1.0, "a.wy": -2.0, "a.wz": 0.5, "b.wx": -3.0, "b.wy": 1.0, "b.wz": 4.0}
+    run = mbs.simulate(mech, np.linspace(0, 0.2, 3), q, speeds, step=1e-3, formulation=formulation, throw=True)
+    omega = {name: np.stack([run.velocity(f"{name}.w{x}") for x in "xyz"], axis=1) for name in bodies}
+    axes = {name: np.asarray(run.rotation(name)) for name in bodies}
+    momentum = sum(np.einsum("tij,tj->ti", axes[name], moments[name] * omega[name]) for name in bodies)
+    np.testing.assert_allclose(momentum, momentum[:1].repeat(3, axis=0), atol=1e-9)
+    w = omega["b"] - np.einsum("tji,tjk,tk->ti", axes["b"], axes["a"], omega["a"])
+    kinetic = (
+        sum((moments[name] * omega[name] ** 2).sum(axis=1) for name in bodies) / 2 + (at_ball * w**2).sum(axis=1) / 2
+    )
+    np.testing.assert_allclose(run.energy.kinetic, kinetic, rtol=1e-12)
+    np.testing.assert_allclose(kinetic, kinetic[0], rtol=1e-9)
+    assert np.abs(omega["b"][-1] - omega["b"][0]).max() > 0.3
+
+
 @pytest.mark.parametrize("closed", [False, True])
 def test_semi_implicit_euler_with_drives_has_order_one(closed):
     """Half the step, half the distance from a run of RK4, for two bars with drives at both hinges, open and in a loop."""

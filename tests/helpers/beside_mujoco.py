@@ -209,7 +209,7 @@ class Comparison:
                 a = d.xmat[k].reshape(3, 3)
             else:
                 j = self.source.joints.index(chain[name].primitives[0].name)
-                k, count = int(m.jnt_bodyid[j]), int(m.jnt_dofadr[j]) + 1
+                k, count = int(m.jnt_bodyid[j]), int(m.jnt_dofadr[j] + np.count_nonzero(m.dof_jntid == j))
                 a = from_quaternion(guess[name][3:])
                 mujoco.mj_jac(m, d, *turned, guess[name][:3], k)
                 own = slice(count, m.body_dofadr[k] + m.body_dofnum[k])

@@ -13,7 +13,7 @@ import jaxmbs as mbs
 from jaxmbs.element import GROUND
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce
 from jaxmbs.io.models.links.joints import BallTorque
-from jaxmbs.io.models.mjcf.tendons import SiteTendon
+from jaxmbs.io.models.mjcf.tendons import SiteTendon, TendonLaw
 from jaxmbs.spatial import Body
 from jaxmbs.system.equations import state_of, velocity_forces
 
@@ -98,7 +98,7 @@ class Motion:
         inertia = np.zeros_like(mass)
         for one in map(_without_stop, model.forces.values()):
             if isinstance(one, mbs.JointInertia):
-                push = np.asarray(state.along(one.joint).push)
+                push = np.asarray(state.along(one.joint, one.coordinate).push)
                 inertia += float(one.inertia) * np.outer(push, push)
             elif one is not None:
                 if isinstance(one, AbstractStatefulForce) and one.states:
@@ -179,7 +179,7 @@ def _without_stop(force):
     law = getattr(getattr(force, "f", None), "f", None) or getattr(force, "f", None)
     if isinstance(force, mbs.JointStop | mbs.JointFriction) or (isinstance(law, BallTorque) and law.limit is not None):
         return None
-    if isinstance(law, SiteTendon):
+    if isinstance(law, SiteTendon) and isinstance(law.law, TendonLaw):
         loose = dataclasses.replace(law, law=dataclasses.replace(law.law, limits=(None, None)))
         return mbs.UserForce(loose)
     return force

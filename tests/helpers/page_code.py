@@ -85,7 +85,7 @@ arm = link.format("trunk") + link.format("upper") + '<link name="gripper"/>'
 arm += joint.format("hip", "trunk", "upper", 1) + fixed.format("wrist", "upper", "gripper", 1)
 Path("arm.urdf").write_text(f'<robot name="arm">{arm}</robot>')
 Path("scene.xml").write_text('''<mujoco><worldbody><body name="arm"><joint name="pin" axis="0 0 1"/>
-<inertial pos="1 0 0" mass="1" diaginertia="1 1 1"/></body></worldbody>
+<inertial pos="1 0 0" mass="1" diaginertia="1 1 1"/></body><body name="hand" mocap="true"/></worldbody>
 <actuator><motor name="push" joint="pin"/></actuator></mujoco>''')
 """
 # Code before the blocks of the page on identification.

@@ -334,3 +334,29 @@ def accelerations(model, q, v):
 def states(answer, model):
     """Return q, v and v̇ of an `Answer` as vectors (n,), (m,), (m,) in the order of a model's bodies."""
     return model.coordinates(answer.q), *(np.asarray(model.velocities(x)) for x in (answer.v, answer.a))
+
+
+# Box of a given mass.
+GEOM_OF_MASS = '<geom type="box" size=".1 .2 .3" pos=".1 .2 .1" euler="20 30 40" mass="{}"/>'
+# MJCF with chains, balls, tendons and actuators of all kinds, a polynomial and weights that are taken off.
+WILD = f"""<mujoco><option><flag contact="disable"/></option><worldbody><site name="post" pos="1 0 2"/>
+<body name="hip" euler="10 20 30" gravcomp="0.5">
+  <joint name="h1" axis="0 0 1" stiffness="3" damping=".4" armature=".2" springref="20"/>
+  <joint name="h2" axis="1 0 1" pos=".1 0 0" damping=".3" armature=".1" range="-60 60"/>
+  <joint name="h3" type="slide" axis="0 1 1" stiffness="5" frictionloss=".1" ref=".2"/>{GEOM_OF_MASS.format(2)}
+  <body name="ball" pos=".5 0 0" euler="0 40 0"><joint name="b" type="ball" stiffness="2" damping=".3" range="0 170"
+    armature=".15"/>
+    {GEOM_OF_MASS.format(1)}<site name="tip" pos="0 0 .3" euler="0 30 0"/>
+    <body name="knee" pos=".4 0 0"><joint name="k" axis="0 1 0"/>{GEOM_OF_MASS.format(1)}</body></body></body>
+<body name="free" pos="0 3 0"><joint name="f" type="free" stiffness="1.5" damping=".2"
+  armature=".25"/>{GEOM_OF_MASS.format(3)}</body>
+</worldbody>
+<tendon><fixed name="t" stiffness="4" damping=".2" springlength=".1 .3"><joint joint="h1" coef=".5"/>
+  <joint joint="k" coef="-2"/></fixed>
+<spatial name="cable"><site site="post"/><site site="tip"/></spatial>
+<spatial name="rope" stiffness="7" damping=".1" springlength="1"><site site="post"/><site site="tip"/></spatial></tendon>
+<actuator><position name="servo" tendon="t" kp="6" gear="2"/><motor name="push" site="tip" gear="1 2 3 4 5 6"/>
+  <position name="winch" tendon="cable" kp="3" kv=".5" gear="2" forcerange="-9 9"/>
+  <motor name="wrench" joint="f" gear="1 2 3 4 5 6"/></actuator>
+<equality><joint name="cubic" joint1="h3" joint2="k" polycoef=".1 .2 .3 .4 .5"/></equality>
+<keyframe><key qpos="0 0 .2 1 0 0 0 0 0 3 0 1 0 0 0" ctrl=".5 2 .4 3"/></keyframe></mujoco>"""

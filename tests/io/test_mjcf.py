@@ -190,10 +190,6 @@ PASSED_OVER = {
         "plugin actuator 'p' (line 5): plugins are not run",
     ),
     "fluid": (ARM.replace("<option>", '<option density="1.2">'), "fluid density and viscosity: there are no forces"),
-    "mocap": (
-        ARM.replace("</worldbody>", '<body name="hand" mocap="true"/></worldbody>'),
-        "mocap 'hand' (line 5): bodies that motion capture would move are fixed",
-    ),
     "wrapped": (
         ARM.replace("</worldbody>", '<site name="s" pos="2 0 0"/></worldbody>')
         .replace(

@@ -4,32 +4,14 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
+import robots
 
 mujoco = pytest.importorskip("mujoco")
 beside_mujoco = pytest.importorskip("beside_mujoco")
 
-GEOM = '<geom type="box" size=".1 .2 .3" pos=".1 .2 .1" euler="20 30 40" mass="{}"/>'
-TEXT = f"""<mujoco><option><flag contact="disable"/></option><worldbody><site name="post" pos="1 0 2"/>
-<body name="hip" euler="10 20 30" gravcomp="0.5">
-  <joint name="h1" axis="0 0 1" stiffness="3" damping=".4" armature=".2" springref="20"/>
-  <joint name="h2" axis="1 0 1" pos=".1 0 0" damping=".3" armature=".1" range="-60 60"/>
-  <joint name="h3" type="slide" axis="0 1 1" stiffness="5" frictionloss=".1" ref=".2"/>{GEOM.format(2)}
-  <body name="ball" pos=".5 0 0" euler="0 40 0"><joint name="b" type="ball" stiffness="2" damping=".3" range="0 170"/>
-    {GEOM.format(1)}<site name="tip" pos="0 0 .3" euler="0 30 0"/>
-    <body name="knee" pos=".4 0 0"><joint name="k" axis="0 1 0"/>{GEOM.format(1)}</body></body></body>
-<body name="free" pos="0 3 0"><joint name="f" type="free" stiffness="1.5" damping=".2"/>{GEOM.format(3)}</body>
-</worldbody>
-<tendon><fixed name="t" stiffness="4" damping=".2" springlength=".1 .3"><joint joint="h1" coef=".5"/>
-  <joint joint="k" coef="-2"/></fixed>
-<spatial name="rope" stiffness="7" damping=".1" springlength="1"><site site="post"/><site site="tip"/></spatial></tendon>
-<actuator><position name="servo" tendon="t" kp="6" gear="2"/><motor name="push" site="tip" gear="1 2 3 4 5 6"/>
-  <motor name="wrench" joint="f" gear="1 2 3 4 5 6"/></actuator>
-<equality><joint name="cubic" joint1="h3" joint2="k" polycoef=".1 .2 .3 .4 .5"/></equality>
-<keyframe><key qpos="0 0 .2 1 0 0 0 0 0 3 0 1 0 0 0" ctrl=".5 2 3"/></keyframe></mujoco>"""
-
 
 def test_masses_and_accelerations_are_those_of_mujoco(tmp_path):
-    (tmp_path / "model.xml").write_text(TEXT)
+    (tmp_path / "model.xml").write_text(robots.WILD)
     model = mbs.load(tmp_path / "model.xml", strict=True)
     assert {"h1 carrier", "h2 carrier", "t length"} <= model.bodies.keys()
     for seed in range(2):
@@ -69,7 +51,7 @@ def test_springs_and_stops_of_balls_and_tendons_are_simulated(tmp_path):
 
 
 def test_json_keeps_them(tmp_path):
-    (tmp_path / "model.xml").write_text(TEXT)
+    (tmp_path / "model.xml").write_text(robots.WILD)
     model = mbs.load(tmp_path / "model.xml")
     again = mbs.load(mbs.save(model, tmp_path / "model.json"))
     assert list(again.forces) == list(model.forces)

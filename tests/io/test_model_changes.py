@@ -126,3 +126,38 @@ def test_a_file_of_any_format_can_be_changed(tmp_path):
     assert mbs.diagnose(floating, floating.guess).dof == mbs.diagnose(model, model.guess).dof + 6
     driven = model.drive("grip", 0.05)
     assert "grip stop" not in driven.forces
+
+
+def test_a_mocap_body_pulls_a_load_as_in_mujoco(tmp_path):
+    """A rope behind a mocap body, which `drive` moves; MuJoCo moves it in each of its steps."""
+    mujoco = pytest.importorskip("mujoco")
+    text = """<mujoco><option gravity="0 0 0" timestep="1e-4" integrator="RK4"><flag contact="disable"/></option><worldbody>
+    <body name="hand" mocap="true" pos="1 0 .5" euler="10 20 30"><geom size=".1" mass=".1"/><site name="grip" pos=".1 0 0"/>
+    </body><body name="load"><freejoint/><geom type="box" size=".1 .2 .3" mass="2"/><site name="hook"/></body></worldbody>
+    <tendon><spatial stiffness="30" springlength="0"><site site="grip"/><site site="hook"/></spatial></tendon></mujoco>"""
+    (tmp_path / "hand.xml").write_text(text)
+    model = mbs.load(tmp_path / "hand.xml", strict=True)
+    again = mbs.load(mbs.save(model, tmp_path / "again.xml"), strict=True)
+    assert again.constraints.keys() == model.constraints.keys() == {"hand on ground"}
+    driven = model.drive("hand on ground", (Ramp(rate=1.0, start=1.0), 0.0, 0.5))
+    run = mbs.simulate(driven, np.array([0.0, 0.3]), step=2e-3, throw=True)
+    m = mujoco.MjModel.from_xml_string(text)
+    d = mujoco.MjData(m)
+    while d.time < 0.3 - 1e-9:
+        d.mocap_pos[0, 0] = 1 + d.time + 0.5 * m.opt.timestep
+        mujoco.mj_step(m, d)
+    np.testing.assert_allclose(run.point("load")[-1], d.qpos[:3], atol=1e-6)
+    with pytest.raises(ValueError, match="three motions"):
+        model.drive("hand on ground", 1.0)
+
+
+def test_a_driven_model_of_a_file_starts_at_the_rates_of_its_driver(tmp_path):
+    """Files of MuJoCo give velocities of zero, which the driver contradicts."""
+    pytest.importorskip("mujoco")
+    box = '<geom type="box" size=".1 .2 .3" mass="2"/>'
+    text = f"""<mujoco><option><flag contact="disable"/></option><worldbody><body name="a"><joint name="j"/>{box}
+    <body name="b" pos="1 0 0"><joint name="k" type="slide"/>{box}</body></body></worldbody></mujoco>"""
+    (tmp_path / "model.xml").write_text(text)
+    driven = mbs.load(tmp_path / "model.xml").drive("j", Ramp(rate=2.0))
+    run = mbs.simulate(driven, np.array([0.0]), throw=True)
+    np.testing.assert_allclose(run.joint("j").rate, 2.0, rtol=1e-12)

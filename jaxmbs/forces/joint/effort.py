@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -27,6 +27,9 @@ class AbstractEffort(AbstractForce):
         joint: name of the joint.
         coordinate: name of one of several angles or slides, as in `Trajectory.joint`; only needed if there are several.
 
+    Attributes:
+        needs_value: False if the effort depends on rates only, so that it may act along components of an angular velocity.
+
     Examples:
         >>> class Brake(mbs.forces.AbstractEffort):
         ...     def effort(self, state, along):
@@ -38,6 +41,7 @@ class AbstractEffort(AbstractForce):
 
     joint: str = eqx.field(static=True)
     coordinate: str | None = eqx.field(static=True, default=None, kw_only=True)
+    needs_value: ClassVar[bool] = True
 
     @abc.abstractmethod
     def effort(self, state: State, along: Along) -> Float[Array, ""]:
@@ -59,7 +63,7 @@ class AbstractEffort(AbstractForce):
 
     def check_joints(self, elements):
         """Raise `ValueError` if there is no such joint, or its coordinate has to be named."""
-        coordinates_of(elements, self.joint, self.coordinate).single_index()
+        coordinates_of(elements, self.joint, self.coordinate, spins=not self.needs_value).single_index()
 
 
 class JointSpring(AbstractEffort):

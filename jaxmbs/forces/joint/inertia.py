@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -56,7 +57,8 @@ class JointInertia(AbstractInertialEffort):
     Args:
         joint: name of the joint.
         inertia: J, at the joint: n² times that of a rotor behind a gearbox of ratio n.
-        coordinate: name of one of several angles or slides of the joint.
+        coordinate: name of one of several angles or slides of the joint; of a spherical or free joint "wx", "wy" or
+            "wz", the components of the angular velocity of body j relative to body i in the joint frame on body j.
 
     Examples:
         >>> heavy = mbs.Mechanism(
@@ -69,6 +71,7 @@ class JointInertia(AbstractInertialEffort):
 
     inertia: Array = real()
     size: Array | None = computed_field()
+    needs_value: ClassVar[bool] = False
 
     @property
     def at_joint(self):

@@ -41,8 +41,8 @@ def inertial_efforts(mech: Mechanism, joints: Sequence[Joint], forms: Sequence[F
     elements, found = {**mech.constraints, **mech.drivers}, {}
     for name, force in mech.forces.items():
         if isinstance(force, AbstractInertialEffort) and force.reactive:
-            names = coordinates_of(elements, force.joint, force.coordinate)
-            place = places.get((force.joint, (names.slides + names.angles)[names.single_index()]))
+            names = coordinates_of(elements, force.joint, force.coordinate, spins=True)
+            place = places.get((force.joint, names.chosen_name))
             if place is not None:
                 found[name] = place
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxmbs import forces, planar, spatial
 from jaxmbs.element import GROUND, AbstractConstraint, unknown
-from jaxmbs.io.models.model import Model
+from jaxmbs.io.models.model import Model, model_of
 
 # Forces on a joint that a driver of this joint replaces.
 REPLACED = (forces.Actuator, forces.JointStop, forces.Motor, forces.Servo)
@@ -16,12 +16,14 @@ REPLACED = (forces.Actuator, forces.JointStop, forces.Motor, forces.Servo)
 def drive(model: Model, name: str, motion) -> Model:
     """Return a model with a joint that follows a motion; see `Model.drive`."""
     joint = _joint(model, name)
+    if isinstance(joint, spatial.TotalJoint) and all(joint.position):
+        return _at_rates_of_drivers(_with(model, constraints={**model.constraints, name: _moved(name, joint, motion)}))
     driver = _driver_of(name, joint, motion)
     drivers = {key: value for key, value in model.drivers.items() if not _connects(value, joint)}
     kept = {key: force for key, force in model.forces.items() if not _is_replaced(force, name)}
     used = {*model.constraints, *drivers, *kept}
     unused = next(word for k in range(len(used) + 1) if (word := f"{name} drive{k + 1 if k else ''}") not in used)
-    return _with(model, drivers={**drivers, unused: driver}, forces=kept)
+    return _at_rates_of_drivers(_with(model, drivers={**drivers, unused: driver}, forces=kept))
 
 
 def release(model: Model, name: str) -> Model:
@@ -72,6 +74,12 @@ def _with(model: Model, **groups: Mapping[str, Any]) -> Model:
     )
 
 
+def _at_rates_of_drivers(model: Model) -> Model:
+    """Return a model without given velocities of zero: they may contradict a driver, from which they follow instead."""
+    velocities = {name: rate for name, rate in model.velocity_by_name.items() if rate}
+    return model_of(model, velocities=velocities)
+
+
 def _joint(model: Model, name: str, also: Collection[str] = ()) -> AbstractConstraint:
     """Return the joint of this name; raise `ValueError` if there is none. `also` has more names to suggest."""
     if name not in model.constraints:
@@ -116,6 +124,15 @@ def _driver_of(name: str, joint: AbstractConstraint, motion) -> AbstractConstrai
         f"joint {name!r} ({type(joint).__name__}) is not a hinge, slide or screw; "
         "build an `mbs.Model` with a driver of your own"
     )
+
+
+def _moved(name: str, joint: spatial.TotalJoint, motions) -> spatial.TotalJoint:
+    """Return a joint with other motions of its position."""
+    if not isinstance(motions, list | tuple) or len(motions) != 3:
+        raise ValueError(f"joint {name!r} follows three motions, of x, y and z: give a tuple of three")
+    total: Any = spatial.TotalJoint
+    given = joint.arguments() | {"position": tuple(motions)} | _axes(joint)
+    return total(joint.i, joint.j, joint.point_i, joint.point_j, **given)
 
 
 def _axes(joint: Any) -> dict[str, Any]:

@@ -190,8 +190,10 @@ class Model(Mechanism):
         driver acts against them.
 
         Args:
-            name: a hinge, a slide or a screw.
-            motion: its coordinate, in radians or units of length: a motion, a number or a function of time.
+            name: a hinge, a slide or a screw; or a joint whose position follows three motions, such as that of a mocap
+                body of MJCF.
+            motion: its coordinate, in radians or units of length: a motion, a number or a function of time. Three of
+                them for x, y and z of a mocap body.
 
         Returns:
             a `Model` with the same data.

@@ -150,8 +150,6 @@ def _add_joint(elements: Elements, link: Link, range_tag: str | None, passed_ove
     for suffix, force in (springs_of(link, primitive) | inertia_and_friction_of(link, primitive, name)).items():
         elements.forces[elements.unused_name(f"{primitive.name} {suffix}")] = force
     where = f"joint {primitive.name!r}"
-    if primitive.kind in (BALL, FREE) and primitive.armature:
-        passed_over.add("armature", where, f"the inertia of a {primitive.kind} joint is not represented")
     if primitive.kind == FREE and primitive.friction:
         passed_over.add("frictionloss", where, "the friction of a free joint is not represented")
     if primitive.limits is not None and joint is not None and range_tag is not None:

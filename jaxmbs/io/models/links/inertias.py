@@ -103,9 +103,9 @@ def unit_motions(kind: str, point: Vector, axis: Vector = None, armature: float 
     A ball has the turns about x, y and z, a free joint the translations along them and then these turns.
     """
     zero = np.zeros(3)
-    turns = [UnitMotion(unit, zero, point) for unit in np.eye(3)]
+    turns = [UnitMotion(unit, zero, point, armature) for unit in np.eye(3)]
     if kind == FREE:
-        return [*(UnitMotion(zero, unit, point) for unit in np.eye(3)), *turns]
+        return [*(UnitMotion(zero, unit, point, armature) for unit in np.eye(3)), *turns]
     if kind == BALL:
         return turns
     omega, velocity = (zero, axis) if kind == SLIDE else (axis, zero)

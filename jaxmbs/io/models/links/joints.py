@@ -28,6 +28,8 @@ from jaxmbs.io.models.links.tree import (
 from jaxmbs.io.models.model import ModelError
 from jaxmbs.numerics import rotation
 
+# Names of the rates of a joint with several, by kind.
+RATES = {BALL: ("wx", "wy", "wz"), FREE: ("x", "y", "z", "wx", "wy", "wz")}
 # Rate at which dry friction read from a file reaches its full value, in rad or units of length per time; below it
 # friction grows from 0.
 FRICTION_RATE = 1e-2
@@ -36,10 +38,15 @@ FRICTION_RATE = 1e-2
 def joint_of(link: Link):
     """Return the joint between a link and its parent, None for a link that floats; refuse unknown motions."""
     slides, turns = link.slides, link.turns
+    if link.driven:
+        total: Any = spatial.TotalJoint
+        held = {"position": tuple(map(float, link.r)), "orientation": ("fixed",) * 3}
+        return total(link.parent, link.name, **held, frame_i=np.eye(3), frame_j=link.a.T)
     if any(primitive.kind == FREE for primitive in link.primitives):
         if len(link.primitives) > 1:
             _refuse(link, "a free joint and others")
-        return None if link.parent == GROUND else spatial.Free(link.parent, link.name)
+        floats = link.parent == GROUND and not link.primitives[0].armature
+        return None if floats else spatial.Free(link.parent, link.name)
     k, n = len(slides), 3 if any(primitive.kind == BALL for primitive in turns) else len(turns)
     _check_independent(link)
     _check_order(link)
@@ -162,10 +169,11 @@ def inertia_and_friction_of(link: Link, primitive: PrimitiveJoint, joint: str) -
     found: dict[str, forces.AbstractForce] = {}
     inertia: Any = forces.JointInertia
     friction: Any = forces.JointFriction
-    one = primitive.kind in (HINGE, SLIDE)
-    if primitive.armature and one:
-        found["armature"] = inertia(joint, primitive.armature)
-    if primitive.friction and (one or primitive.kind == BALL):
+    if primitive.armature:
+        for name in RATES.get(primitive.kind, (None,)):
+            suffix = "armature" if name is None else f"armature {name}"
+            found[suffix] = inertia(joint, primitive.armature, coordinate=name)
+    if primitive.friction and primitive.kind != FREE:
         radius = None if primitive.kind == SLIDE else 1.0
         found["friction"] = friction(joint, 1.0, velocity=FRICTION_RATE, preload=primitive.friction, radius=radius)
     return found

@@ -115,6 +115,7 @@ class Link:
         com: its centre of mass in its frame, (3,).
         inertia: inertia about the centre of mass: a matrix, or moments about the axes `principal`.
         principal: axes of the moments, as columns in its frame, or None.
+        driven: True if it has no joints and follows motions of its place, which stay at r unless they are replaced.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Link:
     com: Vector
     inertia: Any
     principal: Matrix | None = None
+    driven: bool = False
 
     @property
     def massless(self) -> bool:
@@ -212,10 +214,11 @@ def merge_massless(
         else:
             place = places[link.parent]
             link = dataclasses.replace(link, parent=place.body, r=place.point(link.r), a=place.a @ link.a)
-        if link.massless and not link.primitives:
+        if link.massless and not link.primitives and not link.driven:
             places[link.name] = LinkFrame(link.parent, link.r, link.a)
         elif (
             link.massless
+            and link.primitives
             and not keep_moving
             and len(children[link.name]) == 1
             and all(s.kind != FREE for s in link.primitives)

@@ -13,6 +13,7 @@ from jaxmbs.element import GROUND
 from jaxmbs.io.models.links.elements import Elements
 from jaxmbs.io.models.links.tree import HINGE, SLIDE, from_quaternion
 from jaxmbs.io.models.mjcf.source import Source
+from jaxmbs.io.models.mjcf.tendons import ActuatorLaw, SiteTendon, site_segments
 
 # Kinds of gain, bias and dynamics of MuJoCo that the force `Actuator` can represent, by field of `MjModel`. The field
 # "gaintype" has values of the enumeration `mjtGain`, and so on.
@@ -58,8 +59,8 @@ def add_actuators(source: Source, elements: Elements, tendons: dict[int, str]) -
         elif on_joint or kind == int(transmissions.mjTRN_SITE):
             reason = "at a site, ball or free joint only a force in proportion to the control is represented"
             source.pass_over("actuator", "actuator", k, reason)
-        elif kind == int(transmissions.mjTRN_TENDON) and "tendon" in source.ignore:
-            source.pass_over("actuator", "actuator", k, "tendons are ignored")
+        elif kind == int(transmissions.mjTRN_TENDON):
+            _add_pull(source, elements, k, control, target)
         else:
             source.pass_over("actuator", "actuator", k, "it acts on something else than a joint, fixed tendon or site")
 
@@ -157,6 +158,31 @@ def _limit_by_joint(source: Source, k: int, j: int | None, ranges: dict[str, Any
     lower, upper = map(float, getattr(m, limits)[target])
     before = ranges.get("effort_range", (lower, upper))
     ranges["effort_range"] = max(lower, before[0]), min(upper, before[1])
+
+
+def _add_pull(source: Source, elements: Elements, k: int, control: float, tendon: int) -> None:
+    """Add actuator k on a spatial tendon as a force between its sites."""
+    m, mujoco = source.m, source.mujoco
+    if "tendon" in source.ignore:
+        return source.pass_over("actuator", "actuator", k, "tendons are ignored")
+    parts = site_segments(source, elements, tendon)
+    if parts is None:
+        return source.pass_over("actuator", "actuator", k, "tendons that wrap around geoms are not represented")
+    if m.actuator_dyntype[k] != int(mujoco.mjtDyn.mjDYN_NONE) or m.tendon_actfrclimited[tendon]:
+        reason = "on a spatial tendon an actuator has neither a state nor a range of the tendon's force"
+        return source.pass_over("actuator", "actuator", k, reason)
+    if m.actuator_ctrllimited[k] and not source.is_disabled("CLAMPCTRL"):
+        control = float(np.clip(control, *m.actuator_ctrlrange[k]))
+    gain, bias = tuple(map(float, m.actuator_gainprm[k, :3])), tuple(map(float, m.actuator_biasprm[k, :3]))
+    law = ActuatorLaw(
+        control,
+        float(m.actuator_gear[k, 0]),
+        gain if m.actuator_gaintype[k] == int(mujoco.mjtGain.mjGAIN_AFFINE) else (gain[0], 0.0, 0.0),
+        bias if m.actuator_biastype[k] == int(mujoco.mjtBias.mjBIAS_AFFINE) else (0.0, 0.0, 0.0),
+        tuple(map(float, m.actuator_forcerange[k])) if m.actuator_forcelimited[k] else None,
+    )
+    if parts[0]:
+        elements.forces[elements.unused_name(source.name("actuator", k))] = forces.UserForce(SiteTendon(*parts, law))
 
 
 def _add_wrench(source: Source, elements: Elements, k: int, control: float, *, on_joint: bool) -> None:

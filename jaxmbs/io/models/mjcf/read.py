@@ -33,7 +33,8 @@ def read_mjcf(path: Path, options: ReadOptions) -> Model:
       `Cylindrical`, `Planar`, `RelativeJoint`), or, if there is none such or one of them has a spring, a range, an
       armature or an actuator, a chain with massless bodies, "hip carrier", between them. A free joint becomes nothing. A
       body without joints becomes `Rigid` on its parent, "arm on base", or a frame of it if it has no mass. A body called
-      "ground" gets the name "ground_". Mocap bodies are fixed at their poses.
+      "ground" gets the name "ground_". A mocap body follows three motions, in a `TotalJoint` "hand on ground"; these are
+      constant, see `Model.drive`.
     - `connect` and `weld` become `Spherical` and `Rigid`, without the softness of solref and solimp. `equality joint` and
       `tendon` become a constant driver or a `JointCoupling`. Inactive equalities are left out.
     - A fixed tendon that has a property or an actuator becomes a massless body on a slide, with the name of the tendon,
@@ -144,6 +145,7 @@ def _link(source: Source, k: int) -> Link:
         np.array(m.body_ipos[k]),
         np.array(m.body_inertia[k]),
         None if plain else from_quaternion(m.body_iquat[k]),
+        driven=mocap >= 0 and "mocap" not in source.ignore,
     )
 
 

@@ -60,6 +60,29 @@ class TendonLaw(eqx.Module):
         return tension
 
 
+class ActuatorLaw(eqx.Module):
+    """The tension of an actuator on a tendon by its length and rate, which a gear ratio multiplies.
+
+    Attributes:
+        control: the control.
+        gear: ratio n.
+        gain, bias: factors of (1, n ℓ, n ℓ̇), whose sums are the gain and the bias.
+        effort_range: least and largest force of the actuator; None without limits.
+    """
+
+    control: float
+    gear: float
+    gain: tuple[float, ...]
+    bias: tuple[float, ...]
+    effort_range: tuple[float, ...] | None = None
+
+    def __call__(self, length, rate):
+        """Return the tension."""
+        gain, bias = (a + b * self.gear * length + c * self.gear * rate for a, b, c in (self.gain, self.bias))
+        force = gain * self.control + bias
+        return -self.gear * (force if self.effort_range is None else jnp.clip(force, *self.effort_range))
+
+
 class SlideLaw(eqx.Module):
     """The effort in the slide of a tendon by its displacement and rate: minus the tension."""
 
@@ -97,7 +120,7 @@ class SiteTendon(eqx.Module):
 
     segments: tuple[Segment, ...]
     constant_length: float
-    law: TendonLaw
+    law: TendonLaw | ActuatorLaw
 
     def __call__(self, state):
         """Return the generalized force (m,)."""
@@ -160,7 +183,12 @@ def add_tendons(source: Source, elements: Elements, guess: dict, velocities: dic
             found[k] = _add_slide(source, elements, k, linear, guess, velocities)
             _add_slide_forces(elements, found[k], law, friction_and_inertia, float(m.tendon_length0[k]))
         elif linear is None and (law is not None or any(friction_and_inertia)):
-            _add_site_tendon(source, elements, k, law)
+            parts = site_segments(source, elements, k)
+            if parts is None:
+                source.pass_over("tendon", "tendon", k, "tendons that wrap around geoms are not represented")
+                continue
+            if law is not None and parts[0]:
+                elements.forces[elements.unused_name(source.name("tendon", k))] = _site_force(*parts, law)
             if any(friction_and_inertia):
                 source.pass_over("tendon", "tendon", k, "a spatial tendon has no friction and no inertia here")
     return found
@@ -234,8 +262,8 @@ def _add_slide_forces(
         elements.forces[elements.unused_name(f"{name} {suffix}")] = force
 
 
-def _add_site_tendon(source: Source, elements: Elements, k: int, law: TendonLaw | None) -> None:
-    """Add a spatial tendon as a force; pass over one that wraps around geoms."""
+def site_segments(source: Source, elements: Elements, k: int) -> tuple[tuple[Segment, ...], float] | None:
+    """Return the segments of spatial tendon k and its `constant_length`; None if it wraps around geoms."""
     m, wraps = source.m, source.mujoco.mjtWrap
     segments, last, divisor, constant_length = [], None, 1.0, 0.0
     for w in range(m.tendon_adr[k], m.tendon_adr[k] + m.tendon_num[k]):
@@ -252,11 +280,8 @@ def _add_site_tendon(source: Source, elements: Elements, k: int, law: TendonLaw 
                 segments.append(Segment(last[0], here[0], last[1], here[1], divisor))
             last = here
         else:
-            source.pass_over("tendon", "tendon", k, "tendons that wrap around geoms are not represented")
-            return
-    if law is not None and segments:
-        name = elements.unused_name(source.name("tendon", k))
-        elements.forces[name] = _site_force(tuple(segments), constant_length, law)
+            return None
+    return tuple(segments), constant_length
 
 
 def _site_force(segments, constant_length: float, law: TendonLaw) -> forces.AbstractForce:

@@ -40,8 +40,6 @@ def pass_over_features(source: Source) -> None:
     m = source.m
     for k in range(m.nflex):
         source.pass_over("flex", "flex", k, "deformable bodies have no elasticity here")
-    for k in map(int, np.flatnonzero(m.body_mocapid >= 0)):
-        source.pass_over("mocap", "body", k, "bodies that motion capture would move are fixed")
     if m.opt.density or m.opt.viscosity:
         source.passed_over.add("fluid", "density and viscosity", "there are no forces of a medium")
     # Since MuJoCo 4 springs and dampers may be polynomials, and springs may yield.

@@ -28,7 +28,8 @@ from jaxmbs.io.models.mjcf.tendons import SlideLaw, TendonLaw
 from jaxmbs.io.models.mjcf.write_couplings import add_coupling, add_tendon, complete_tendon, tendon_couplings
 from jaxmbs.io.models.mjcf.xml_document import Document, WrittenJoint, inertia_matrix
 from jaxmbs.io.models.model import Model, ModelError
-from jaxmbs.spatial import JointCoupling
+from jaxmbs.motion import Constant
+from jaxmbs.spatial import JointCoupling, TotalJoint
 from jaxmbs.system.topology import spanning_tree
 
 # Attributes of the equalities that close loops, as stiff as steps of 1 ms allow: loops stay closed to about 1 µm.
@@ -135,6 +136,11 @@ def _add_floating(document: Document, name: str, element: Element) -> None:
 
 def _add_joint(document: Document, joint: str, child: str, element: Element, *, reverse: bool) -> None:
     """Add a joint of the tree; `reverse` if its body i is the child."""
+    given: Any = document.model.constraints[joint]
+    if isinstance(given, TotalJoint) and given.i == GROUND and all(isinstance(x, Constant) for x in given.position):
+        element.set("mocap", "true")
+        document.joints[joint] = []
+        return
     constraint, primitives = motions_of(document.model, document.start, "MJCF", joint, reverse=reverse)
     anchor = document.places[constraint.j].point(in_space(constraint.point_j))
     place, written = document.places[child], []
