@@ -55,6 +55,8 @@ from jaxmbs.dynamics.reactions import Wrench as Wrench
 from jaxmbs.dynamics.reactions import reactions as reactions
 from jaxmbs.dynamics.simulate import simulate as simulate
 from jaxmbs.dynamics.simulate import simulate_from as simulate_from
+from jaxmbs.dynamics.statics import Statics as Statics
+from jaxmbs.dynamics.statics import statics as statics
 from jaxmbs.explanation import Explanation as Explanation
 from jaxmbs.explanation import explain as explain
 from jaxmbs.forces import Actuator as Actuator
