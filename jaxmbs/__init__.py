@@ -40,6 +40,8 @@ from jaxmbs.analyses.singularities import Singularities as Singularities
 from jaxmbs.analyses.singularities import find_singularities as find_singularities
 from jaxmbs.dynamics.closure import Baumgarte as Baumgarte
 from jaxmbs.dynamics.closure import Projection as Projection
+from jaxmbs.dynamics.equivalent import Equivalent as Equivalent
+from jaxmbs.dynamics.equivalent import equivalent as equivalent
 from jaxmbs.dynamics.force_elements import ForceElements as ForceElements
 from jaxmbs.dynamics.force_elements import force_elements as force_elements
 from jaxmbs.dynamics.methods.adaptive import Adaptive as Adaptive
