@@ -49,11 +49,11 @@ class Equivalent(eqx.Module):
         [2.25 3.  ] [0. 0.]
     """
 
-    coordinate: Float[Array, "*batch T"]
-    inertia: Float[Array, "*batch T"]
-    inertia_rate: Float[Array, "*batch T"]
-    force: Float[Array, "*batch T"]
-    ratios: Float[Array, "*batch T m"]
+    coordinate: Float[Array, "*T"]
+    inertia: Float[Array, "*T"]
+    inertia_rate: Float[Array, "*T"]
+    force: Float[Array, "*T"]
+    ratios: Float[Array, "*T m"]
 
 
 def equivalent(mech: Mechanism, motion: Trajectory, driver: str | None = None) -> Equivalent:

@@ -63,17 +63,17 @@ class Statics(eqx.Module):
     """
 
     reactions: Reactions
-    efforts: dict[str, Float[Array, "*batch T"] | Float[Array, "*batch T motions"]]
-    ideal_efforts: dict[str, Float[Array, "*batch T"] | Float[Array, "*batch T motions"]]
-    rates: dict[str, Float[Array, "*batch T"] | Float[Array, "*batch T motions"]]
-    ratios: dict[str, Float[Array, "*batch T m"] | Float[Array, "*batch T motions m"]]
-    loads: dict[str, Float[Array, "*batch T"]]
-    status: Int[Array, "*batch T"]
-    q: Float[Array, "*batch T n"]
+    efforts: dict[str, Float[Array, "*T"] | Float[Array, "*T motions"]]
+    ideal_efforts: dict[str, Float[Array, "*T"] | Float[Array, "*T motions"]]
+    rates: dict[str, Float[Array, "*T"] | Float[Array, "*T motions"]]
+    ratios: dict[str, Float[Array, "*T m"] | Float[Array, "*T motions m"]]
+    loads: dict[str, Float[Array, "*T"]]
+    status: Int[Array, "*T"]
+    q: Float[Array, "*T n"]
     layout: Layout = eqx.field(static=True)
 
     @property
-    def efficiency(self) -> Float[Array, "*batch T"]:
+    def efficiency(self) -> Float[Array, "*T"]:
         """Power that the drivers would need without friction, divided by the power that they need, (T,).
 
         Where the loads drive the mechanism and the drivers brake, it is the power that arrives at the drivers, divided by
@@ -85,7 +85,7 @@ class Statics(eqx.Module):
         loses = given != useful
         return jnp.where(loses, useful / jnp.where(loses, given, 1), 1)
 
-    def _power(self, efforts: dict[str, Array]) -> Float[Array, "*batch T"]:
+    def _power(self, efforts: dict[str, Array]) -> Float[Array, "*T"]:
         """Return the power of the drivers with these efforts, (T,)."""
         powers = [efforts[name] * rate for name, rate in self.rates.items()]
         return sum(
@@ -95,7 +95,7 @@ class Statics(eqx.Module):
 
     def advantage(
         self, driver: str, load: str | tuple[str, ArrayLike | Sequence[float], ArrayLike | Sequence[float]]
-    ) -> Float[Array, "*batch T"]:
+    ) -> Float[Array, "*T"]:
         """Return the mechanical advantage (T,) of a driver over a load.
 
         For a force of the mechanism it is the size of this force or torque, divided by that of the driver's effort, with

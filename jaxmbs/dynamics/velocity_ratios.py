@@ -10,14 +10,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.analyses.idle import idle_spins
+from jaxmbs.analyses.idle import constraints_without_spin, idle_spins
 from jaxmbs.element import AbstractConstraint
 from jaxmbs.formulations.reactive import reactive_forces, with_force_fields
+from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.motion import Constant
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.linear_algebra import factor
-from jaxmbs.system.equations import applied_forces, residual_of, residuals
+from jaxmbs.numerics.repeated import vmap_axes
+from jaxmbs.numerics.results import Status
+from jaxmbs.programs import ProgramWithFallback
+from jaxmbs.system.equations import applied_forces, residual_of
+from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.trajectory import Trajectory
 
 
 def moving_elements(mech: Mechanism) -> dict[str, AbstractConstraint]:
@@ -53,14 +59,13 @@ def velocity_ratios(mech: Mechanism, names: Iterable[str], q, t, regular=True) -
         t: time.
         regular: if False the velocities are zero.
     """
-    elements, count = moving_elements(mech), len(mech.layout.row_owners)
-    factors = factor(jacobian(partial(residuals, mech), mech.layout, q, t), regular, determined=True)
-    found = {}
+    phi, elements, found = constraints_without_spin(mech, q, t).phi, moving_elements(mech), {}
+    factors = factor(jacobian(phi, mech.layout, q, t), regular, determined=True)
     for name in names:
         element = elements[name]
         residual = lambda values, name=name, element=element: residual_of(mech, name, at_values(element, values), q, t)
         own = jax.jacfwd(residual)(prescribed_values(element, t))
-        right = jnp.zeros((count, own.shape[1]), q.dtype).at[mech.layout.row_slices[name]].set(-own)
+        right = jnp.zeros((factors.matrix.shape[0], own.shape[1]), q.dtype).at[mech.layout.row_slices[name]].set(-own)
         found[name] = factors.solve(right).T
     return found
 
@@ -69,6 +74,23 @@ def force_at_rest(mech: Mechanism, q, t) -> Float[Array, " m"]:
     """Return the sum of all applied forces (m,) at zero velocity. Friction from reactions is zero there."""
     none = dict.fromkeys(reactive_forces(mech), jnp.zeros((), q.dtype))
     return applied_forces(with_force_fields(mech, "size", none), q, jnp.zeros(mech.layout.m, q.dtype), t)
+
+
+def holding_efforts(mech: Mechanism, motion: Trajectory) -> dict[str, Float[Array, "*T motions"]]:
+    """Return, by name, the efforts of drivers that hold the mechanism still along a motion, without friction.
+
+    The efforts are (T, motions) of each element that prescribes motions, after the axes of a batch; zero where the status
+    of the motion is bad.
+    """
+    given = (motion.t, motion.q, motion.status == Status.CONVERGED, states_along(mech, motion))
+    return vmap_axes(partial(ProgramWithFallback(_holding_efforts_at), mech), jnp.ndim(motion.t))(*given)
+
+
+def _holding_efforts_at(mech: Mechanism, t, q, regular, states) -> dict[str, Float[Array, " motions"]]:
+    """Return the holding efforts at one time."""
+    held = stopped(measure_marks(with_states(mech, states), q)[0], t)
+    force = force_at_rest(held, q, t)
+    return {name: -own @ force for name, own in velocity_ratios(held, moving_elements(held), q, t, regular).items()}
 
 
 def check_determined_by_drivers(mech: Mechanism, asker: str) -> None:
