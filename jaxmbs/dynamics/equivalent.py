@@ -46,7 +46,7 @@ class Equivalent(eqx.Module):
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
         >>> found = mbs.equivalent(mech, motion)
         >>> print(found.inertia.round(6), found.inertia_rate.round(6))
-        [2.25 3.  ] [0. 0.]
+        [2.25 3.  ] [ 0.       -1.154701]
     """
 
     coordinate: Float[Array, "*T"]

@@ -59,7 +59,7 @@ class Statics(eqx.Module):
         >>> motion = mbs.kinematics(press, jnp.array([-jnp.pi / 2, -0.1]), guess)
         >>> found = mbs.statics(press, motion)
         >>> print(found.efforts["motor"].round(4), found.advantage("motor", "load").round(4))
-        [10.      1.4969] [1.     6.6804]
+        [10.      1.4956] [1.     6.6862]
     """
 
     reactions: Reactions
@@ -117,7 +117,7 @@ class Statics(eqx.Module):
 
         Examples:
             >>> found = mbs.statics(mech, mbs.kinematics(mech, jnp.array([1.0]), guess))
-            >>> print(found.advantage("motor", ("slider", (0, 0), (-1, 0))).round(6))  # 1 / (sin φ (1 + cos φ / √(4 − sin² φ)))
+            >>> print(found.advantage("motor", ("slider", (0, 0), (-1, 0))).round(6))  # −1 / (dx/dφ)
             [0.913793]
         """
         require(driver in self.rates, unknown("driver", driver, self.rates))
@@ -172,7 +172,9 @@ def statics(mech: Mechanism, motion: Trajectory) -> Statics:
     found, solved, fields = _statics(mech, motion.t, motion.q, motion.v, motion.status, states_along(mech, motion))
     status = motion.status
     if solved is not None:
-        status = jnp.where((status == Status.CONVERGED) & ~solved, jnp.asarray(int(Status.JAMMED), status.dtype), status)
+        status = jnp.where(
+            (status == Status.CONVERGED) & ~solved, jnp.asarray(int(Status.JAMMED), status.dtype), status
+        )
     reactions = named_reactions(mech, found, motion.q)
     efforts = {name: reactions[name].effort for name in moving_elements(mech)}
     return Statics(reactions, efforts, status=status, q=motion.q, layout=mech.layout, **fields)

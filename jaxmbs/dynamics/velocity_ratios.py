@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.analyses.idle import constraints_without_spin, idle_spins
+from jaxmbs.analyses.unknowns import constraints_without_spin
 from jaxmbs.element import AbstractConstraint
 from jaxmbs.formulations.reactive import reactive_forces, with_force_fields
 from jaxmbs.formulations.stateful import states_along, with_states
@@ -21,6 +21,7 @@ from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import applied_forces, residual_of
+from jaxmbs.system.idle import idle_spins
 from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
@@ -58,6 +59,9 @@ def velocity_ratios(mech: Mechanism, names: Iterable[str], q, t, regular=True) -
         q: (n,), with Φ = 0.
         t: time.
         regular: if False the velocities are zero.
+
+    Returns:
+        (motions, m) for each element.
     """
     phi, elements, found = constraints_without_spin(mech, q, t).phi, moving_elements(mech), {}
     factors = factor(jacobian(phi, mech.layout, q, t), regular, determined=True)
@@ -79,8 +83,12 @@ def force_at_rest(mech: Mechanism, q, t) -> Float[Array, " m"]:
 def holding_efforts(mech: Mechanism, motion: Trajectory) -> dict[str, Float[Array, "*T motions"]]:
     """Return, by name, the efforts of drivers that hold the mechanism still along a motion, without friction.
 
-    The efforts are (T, motions) of each element that prescribes motions, after the axes of a batch; zero where the status
-    of the motion is bad.
+    Args:
+        mech: the mechanism.
+        motion: a motion that drivers determine.
+
+    Returns:
+        (T, motions) for each element that prescribes motions, after the axes of a batch; zero where the status is bad.
     """
     given = (motion.t, motion.q, motion.status == Status.CONVERGED, states_along(mech, motion))
     return vmap_axes(partial(ProgramWithFallback(_holding_efforts_at), mech), jnp.ndim(motion.t))(*given)

@@ -10,7 +10,10 @@ from designed_four_bar import GUESS, PLAIN, TIMES, WEIGHT, G, four_bar, near
 from jaxmbs import planar, spatial
 
 Polynomial = mbs.motion.Polynomial
-CRANK, ROD = 0.08, 0.27
+# Length of the engine's crank (m).
+CRANK = 0.08
+# Length of its rod (m).
+ROD = 0.27
 
 
 def engine(motion, rod=ROD):
@@ -109,7 +112,11 @@ def excavator(motion):
             "level": planar.AbsoluteAngle("bucket", 0.3),
         },
         {"cylinder": planar.DistanceDriver("ground", "boom", (0.3, -0.5), (0.7, -0.1), motion)},
-        {**WEIGHT, "drive": mbs.JointInertia("foot", 5.0), "rub": mbs.JointFriction("tip", 0.0, velocity=1.0, radius=0.1)},
+        {
+            **WEIGHT,
+            "drive": mbs.JointInertia("foot", 5.0),
+            "rub": mbs.JointFriction("tip", 0.0, velocity=1.0, radius=0.1),
+        },
     )
 
 
@@ -169,7 +176,10 @@ def test_one_of_two_drivers():
     """Each arm of a double pendulum by itself, with the other one held."""
     mech = mbs.Mechanism(
         {"upper": planar.Body(2.0, 0.1, (0.5, 0)), "lower": planar.Body(1.0, 0.2, (0.4, 0))},
-        {"pin": planar.Revolute("ground", "upper", (0, 0), (0, 0)), "elbow": planar.Revolute("upper", "lower", (1, 0), (0, 0))},
+        {
+            "pin": planar.Revolute("ground", "upper", (0, 0), (0, 0)),
+            "elbow": planar.Revolute("upper", "lower", (1, 0), (0, 0)),
+        },
         {
             "first": planar.RevoluteDriver("ground", "upper", mbs.motion.Ramp(1.0)),
             "second": planar.RevoluteDriver("upper", "lower", mbs.motion.Ramp(2.0, 0.3)),
