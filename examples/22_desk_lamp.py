@@ -1,10 +1,11 @@
 """A desk lamp that rests anywhere: two springs, found by gradients, carry it in every position.
 
 The lower arm is a parallelogram that keeps the elbow upright, the upper arm carries the head. The springs have the free
-length zero, as those that are wound with tension or pulled through a cord. `synthesis.balance` looks for their
-stiffnesses and for the places of their ends so that no torque is needed to hold the lamp. There is an exact solution by
-hand, and the search finds one of its kind: with the arm and the ends of its spring as complex numbers, k s p̄ = −i m g c.
-Springs with a free length, of the same stiffness and with ends as free, do less well. Then the lamp is let go in five positions.
+length zero, like springs that are wound with tension or pulled by a cord over a pulley. `synthesis.balance` looks for
+stiffnesses and for places of the ends at which no torque is needed to hold the lamp. By hand, a spring of stiffness k from
+p to the point s of an arm balances the moment m g c of the arm if k s p̄ = −i m g c, with points as complex numbers. The
+search reaches this to rounding. Springs with a free length leave a small torque. At the end the lamp is let go in five
+positions.
 """
 
 import argparse
@@ -43,9 +44,9 @@ DESIGN = {
     for name in ("base", "elbow")
 }
 # Lowest stiffness and coordinates of the ends.
-LEAST = {"stiffness": 100.0, "foot": -0.1, "arm": -0.12}
+LEAST = {"stiffness": 100.0, "foot": np.array([-0.05, 0.03]), "arm": np.array([0.03, -0.05])}
 # Highest stiffness and coordinates of the ends.
-MOST = {"stiffness": 2000.0, "foot": 0.1, "arm": 0.12}
+MOST = {"stiffness": 2000.0, "foot": np.array([0.05, 0.1]), "arm": np.array([0.12, 0.05])}
 # Angles of lower and upper arm (rad) in the positions that are shown, and in which the lamp is let go.
 POSITIONS = ((1.1, 0.5), (1.6, 0.9), (2.1, -0.4), (2.3, 0.3), (1.3, -0.5))
 
