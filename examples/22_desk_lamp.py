@@ -95,7 +95,7 @@ def sweep():
 
 def search(free_length, starts, steps):
     """Return the best springs of this free length."""
-    bounds = [{name: bound for name in DESIGN} for bound in (LEAST, MOST)]
+    bounds = [dict.fromkeys(DESIGN, bound) for bound in (LEAST, MOST)]
     found = synthesis.balance(
         lambda design: lamp(design, sweep(), free_length),
         DESIGN,
@@ -167,8 +167,8 @@ def show(design, maps, file):
         axes[0].plot(*np.array([OFFSET, elbow + OFFSET]).T, **look | {"linewidth": 0.8})
         axes[0].plot(*head, "o", color=look["color"], markersize=9)
         for start, angle, end in ((np.zeros(2), position[0], design["base"]), (elbow, position[1], design["elbow"])):
-            place = complex(*end["arm"]) * np.exp(1j * angle)
-            ends = np.array([start + end["foot"], start + [place.real, place.imag]])
+            turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) @ end["arm"]
+            ends = start + np.array([end["foot"], turned])
             axes[0].plot(*ends.T, ":", color=style.INK, linewidth=1.0)
     axes[0].set(xlabel="x (m)", ylabel="y (m)", title="rests in each of these positions")
     top = max(torque.max() for *_, torque in maps.values())

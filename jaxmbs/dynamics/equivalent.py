@@ -17,6 +17,7 @@ from jaxmbs.dynamics.velocity_ratios import (
     prescribed_values,
     stopped,
     velocity_ratios,
+    with_elements,
 )
 from jaxmbs.element import require, unknown
 from jaxmbs.formulations.stateful import states_along, with_states
@@ -105,8 +106,7 @@ def _equivalent_at(mech: Mechanism, driver: str, t, q, status, states) -> Equiva
 
     def inertia(q, value):
         """Return J, and the velocities v/φ̇, with the driver at a value of φ."""
-        element = lambda mech: {**mech.constraints, **mech.drivers}[driver]
-        moved = eqx.tree_at(element, mech, at_values(element(mech), value[None]))
+        moved = with_elements(mech, {driver: at_values(moving_elements(mech)[driver], value[None])})
         (ratios,) = velocity_ratios(moved, [driver], q, t, status == Status.CONVERGED)[driver]
         return 2 * energy(mech, q, ratios).kinetic, ratios
 

@@ -42,6 +42,8 @@ class Statics(eqx.Module):
 
     Attributes:
         reactions: of joints and drivers; see `Reactions`.
+        status: (T,), that of the motion; JAMMED where friction and reactions have no common solution.
+        q: (T, n), the configurations.
         efforts: by the names of drivers, the force or torque that each needs; for an element that prescribes several
             motions (T, motions).
         ideal_efforts: the same without friction.
@@ -49,8 +51,6 @@ class Statics(eqx.Module):
         ratios: velocities (T, m) of the bodies at a unit rate of each driver, with all other drivers held; for an element
             that prescribes several motions (T, motions, m).
         loads: by the names of forces, the size of the force or torque of each element that has one.
-        status: (T,), that of the motion; JAMMED where friction and reactions have no common solution.
-        q: (T, n), the configurations.
         layout: names and indices of the coordinates.
 
     Examples:
@@ -63,13 +63,13 @@ class Statics(eqx.Module):
     """
 
     reactions: Reactions
+    status: Int[Array, "*T"]
+    q: Float[Array, "*T n"]
     efforts: dict[str, Float[Array, "*T"] | Float[Array, "*T motions"]]
     ideal_efforts: dict[str, Float[Array, "*T"] | Float[Array, "*T motions"]]
     rates: dict[str, Float[Array, "*T"] | Float[Array, "*T motions"]]
     ratios: dict[str, Float[Array, "*T m"] | Float[Array, "*T motions m"]]
     loads: dict[str, Float[Array, "*T"]]
-    status: Int[Array, "*T"]
-    q: Float[Array, "*T n"]
     layout: Layout = eqx.field(static=True)
 
     @property
@@ -177,7 +177,10 @@ def statics(mech: Mechanism, motion: Trajectory) -> Statics:
         )
     reactions = named_reactions(mech, found, motion.q)
     efforts = {name: reactions[name].effort for name in moving_elements(mech)}
-    return Statics(reactions, efforts, status=status, q=motion.q, layout=mech.layout, **fields)
+    if not _friction_velocities(mech):
+        # The two would differ by rounding errors, which the efficiency in a dead centre would show.
+        fields["ideal_efforts"] = efforts
+    return Statics(reactions, status, motion.q, efforts, layout=mech.layout, **fields)
 
 
 @eqx.filter_jit
@@ -219,10 +222,13 @@ def _size(load: Float[Array, "*d"]) -> Float[Array, ""]:
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
 
 
+def _friction_velocities(mech: Mechanism) -> list[Array]:
+    """Return the sliding velocities at which the dry friction of each force sets in."""
+    dry = [force for force in mech.forces.values() if isinstance(force, DRY_FORCES)]
+    return [force.velocity for force in dry if force.velocity is not None]
+
+
 def _with_steep_friction(mech: Mechanism, ratio: float) -> Mechanism:
     """Return the mechanism with the velocities at which dry friction sets in multiplied by `ratio`."""
-    velocities = lambda mech: [
-        force.velocity for force in mech.forces.values() if isinstance(force, DRY_FORCES) and force.velocity is not None
-    ]
-    found = velocities(mech)
-    return eqx.tree_at(velocities, mech, [ratio * velocity for velocity in found]) if found else mech
+    steep = [ratio * velocity for velocity in _friction_velocities(mech)]
+    return eqx.tree_at(_friction_velocities, mech, steep) if steep else mech

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -15,6 +14,7 @@ from jaxmbs.element import AbstractConstraint
 from jaxmbs.formulations.reactive import reactive_forces, with_force_fields
 from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.motion import Constant
+from jaxmbs.numerics.arrays import with_fields
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.repeated import vmap_axes
@@ -43,11 +43,16 @@ def at_values(element: AbstractConstraint, values: Float[Array, " motions"]) -> 
     return element.with_motions([Constant(value) for value in values])
 
 
+def with_elements(mech: Mechanism, changed: dict[str, AbstractConstraint]) -> Mechanism:
+    """Return the mechanism with other constraints and drivers in the place of those with the names of `changed`."""
+    chosen = lambda elements: tuple(changed.get(name, element) for name, element in elements.items())
+    return with_fields(Mechanism, mech, _constraints=chosen(mech.constraints), _drivers=chosen(mech.drivers))
+
+
 def stopped(mech: Mechanism, t) -> Mechanism:
     """Return the mechanism with all prescribed motions held at their values at time t."""
-    held = {name: at_values(element, prescribed_values(element, t)) for name, element in moving_elements(mech).items()}
-    places = lambda mech: [{**mech.constraints, **mech.drivers}[name] for name in held]
-    return eqx.tree_at(places, mech, list(held.values())) if held else mech
+    elements = moving_elements(mech).items()
+    return with_elements(mech, {name: at_values(element, prescribed_values(element, t)) for name, element in elements})
 
 
 def velocity_ratios(mech: Mechanism, names: Iterable[str], q, t, regular=True) -> dict[str, Float[Array, "motions m"]]:

@@ -132,7 +132,7 @@ def test_no_force_moves_a_jammed_block():
 def test_lever_and_toggle():
     """Ratio of the arms; half the cotangent of the angle between link and line."""
     lever = mbs.Mechanism(
-        {"bar": planar.Body()},
+        {"bar": planar.Body(mass=0, inertia=0)},
         {"pivot": planar.Revolute("ground", "bar", (0, 0), (0, 0))},
         {"hand": planar.AbsoluteYDriver("bar", (-0.9, 0), Ramp(-0.1))},
         {"load": mbs.PointForce("bar", (0.2, 0), (0, -50.0))},
@@ -168,7 +168,7 @@ def test_four_bar_by_its_instant_centre():
     pole = a[:, 0] - a[:, 1] * (b[:, 0] - a[:, 0]) / (b[:, 1] - a[:, 1])
     found = mbs.statics(mech, motion)
     ratio = (pole - PLAIN["length"]["ground"]) / pole
-    near(found.ideal_efforts["motor"], 3 / ratio, 1e-11)
+    near(mbs.equivalent(mech, motion).force, -3 / ratio, 1e-11)
     near(found.efforts["motor"], 3 / ratio, 1e-11)
     near(found.advantage("motor", "load"), np.abs(ratio), 1e-11)
 
@@ -223,11 +223,29 @@ def test_redundant_constraints():
         {"gravity": mbs.Gravity((0, -G))},
     )
     start = {f"crank {x}": (x, 0, 0.4) for x in (0, 1, 2)} | {"table": (np.cos(0.4), np.sin(0.4), 0)}
-    found = mbs.statics(mech, mbs.kinematics(mech, [0.0, 0.5], start))
+    motion = mbs.kinematics(mech, [0.0, 0.5], start)
+    found = mbs.statics(mech, motion)
     np.testing.assert_allclose(found.efforts["motor"], 3 * G * np.cos([0.4, 0.9]), rtol=1e-11)
-    np.testing.assert_allclose(found.ideal_efforts["motor"], 3 * G * np.cos([0.4, 0.9]), rtol=1e-11)
+    np.testing.assert_allclose(mbs.equivalent(mech, motion).force, -3 * G * np.cos([0.4, 0.9]), rtol=1e-11)
     assert not np.any(found.reactions["pin 1"].unique)
     np.testing.assert_allclose(found.reactions.on("table").force, [[0, 3 * G]] * 2, atol=1e-9)
+
+
+def test_an_element_of_six_motions():
+    """A body that is carried through space: the force is its weight, the torques do the work of its turning."""
+    ways, turns = (Ramp(1.0), Ramp(2.0), 0.3), (Ramp(0.3), 0.1, 0.2)
+    mech = mbs.Mechanism(
+        {"body": spatial.Body(2.0, 0.1, (0.1, 0.2, 0.3))},
+        drivers={"hand": spatial.TotalJoint("ground", "body", position=ways, orientation=turns)},
+        forces={"gravity": mbs.Gravity((0, 0, -G))},
+    )
+    motion = mbs.kinematics(mech, [0.0, 0.5])
+    found = mbs.statics(mech, motion)
+    np.testing.assert_allclose(found.efforts["hand"][:, :3], [[0, 0, 2 * G]] * 2, atol=1e-12)
+    power = jnp.sum(found.efforts["hand"] * found.rates["hand"], axis=1)
+    np.testing.assert_allclose(power, 2 * G * motion.point_velocity("body", (0.1, 0.2, 0.3))[:, 2], rtol=1e-12)
+    with pytest.raises(ValueError, match="'hand' prescribes several motions"):
+        found.advantage("hand", ("body", (0, 0, 0), (1, 0, 0)))
 
 
 def test_what_is_refused(pressing):
