@@ -44,6 +44,8 @@ from jaxmbs.analyses.singularities import Singularities as Singularities
 from jaxmbs.analyses.singularities import find_singularities as find_singularities
 from jaxmbs.dynamics.closure import Baumgarte as Baumgarte
 from jaxmbs.dynamics.closure import Projection as Projection
+from jaxmbs.dynamics.equivalent import Equivalent as Equivalent
+from jaxmbs.dynamics.equivalent import equivalent as equivalent
 from jaxmbs.dynamics.force_elements import ForceElements as ForceElements
 from jaxmbs.dynamics.force_elements import force_elements as force_elements
 from jaxmbs.dynamics.methods.adaptive import Adaptive as Adaptive
@@ -59,6 +61,8 @@ from jaxmbs.dynamics.reactions import Wrench as Wrench
 from jaxmbs.dynamics.reactions import reactions as reactions
 from jaxmbs.dynamics.simulate import simulate as simulate
 from jaxmbs.dynamics.simulate import simulate_from as simulate_from
+from jaxmbs.dynamics.statics import Statics as Statics
+from jaxmbs.dynamics.statics import statics as statics
 from jaxmbs.explanation import Explanation as Explanation
 from jaxmbs.explanation import explain as explain
 from jaxmbs.forces import Actuator as Actuator

@@ -274,32 +274,41 @@ def reactions(mech: Mechanism, run: Trajectory, *, formulation: AbstractFormulat
     # If masses are traced, light bodies may be unknown. Multipliers are then improved with the accelerations of the run.
     a = None if are_masses_known(mech) else run.a
     found = _reactions(mech, run.t, run.q, run.v, a, states_along(mech, run), formulation)
+    return named_reactions(mech, found, run.q)
+
+
+def named_reactions(mech: Mechanism, found: dict[str, dict], q) -> Reactions:
+    """Return the `Reactions` along the configurations q, from the fields that `reactions_at` finds."""
     elements = {**mech.constraints, **mech.drivers}
     return Reactions(
-        {name: Reaction(**found[name], q=run.q, layout=mech.layout, i=e.i, j=e.j) for name, e in elements.items()}
+        {name: Reaction(**found[name], q=q, layout=mech.layout, i=e.i, j=e.j) for name, e in elements.items()}
     )
 
 
 @eqx.filter_jit
 def _reactions(mech: Mechanism, t, q, v, a, states, formulation: AbstractFormulation) -> dict[str, dict]:
     """Return the fields of `Reaction` that depend on the state, by the names of the elements, along a motion."""
-    at_one_time = lambda mech, t, q, v, a, states: _reactions_at(mech, formulation, t, q, v, a, states)
+    at_one_time = lambda mech, t, q, v, a, states: reactions_at(mech, formulation, t, q, v, a, states)[0]
     return vmap_axes(partial(ProgramWithFallback(at_one_time), mech), jnp.ndim(t))(t, q, v, a, states)
 
 
-def _reactions_at(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str, dict]:
-    """Return the fields of `Reaction` that depend on the state, by element name, at one time."""
+def reactions_at(mech: Mechanism, formulation, t, q, v, a, states) -> tuple[dict[str, dict], Array | None]:
+    """Return the fields of `Reaction` that depend on the state, by element name, at one time.
+
+    The second result is False if reactive forces have no common solution, None if there are no such forces.
+    """
     # The states of forces are known numbers here: the equations do not need their rates.
     mech = measure_marks(with_states(mech, states), q)[0]
     equations = formulation.equations(mech)
     x, u = equations.from_bodies(q, v, t)
-    equations = with_reactive_forces(equations, x, u, t)[0]
+    equations, solved = with_reactive_forces(equations, x, u, t)
     # The same configuration, with the sign of the Euler parameters to which the multipliers belong.
     q, v, _ = equations.to_bodies(x, u, jnp.zeros_like(u), t)
     multipliers = equations.multipliers(x, u, t)
     if a is not None and mech.drivers and mech.layout.kinematic_rows + mech.layout.driver_rows >= mech.layout.m:
         # If drivers determine the motion, the balance of forces needs no M⁻¹: it is exact for any ratio of masses.
-        multipliers = Augmented().equations(mech).balance_multipliers(q, v, a, t, multipliers)
+        balanced = with_reactive_forces(Augmented().equations(mech), q, v, t)[0]
+        multipliers = balanced.balance_multipliers(q, v, a, t, multipliers)
     not_unique = jnp.abs(Augmented().equations(mech).null_components(q, t)) > MIN_NULL_COMPONENT
     space, poses, found = mech.layout, mech.poses(q), {}
     for name, element in {**mech.constraints, **mech.drivers}.items():
@@ -319,7 +328,7 @@ def _reactions_at(mech: Mechanism, formulation, t, q, v, a, states) -> dict[str,
     largest = jnp.max(jnp.array([jnp.max(jnp.abs(load["force"])) for load in found.values()]), initial=0)
     for name, element in {**mech.constraints, **mech.drivers}.items():
         found[name] |= _contact(mech, name, element, poses, q, found[name]["force"], MIN_PULL_RATIO * largest)
-    return found
+    return found, solved
 
 
 def _contact(mech: Mechanism, name: str, element, poses, q, force, least) -> dict[str, Array | None]:

@@ -1,4 +1,4 @@
-"""Dynamic balancing: search for lengths and masses that make the forces over a cycle small."""
+"""Balancing: search for lengths, masses and springs that make the forces over a cycle small, in motion or at rest."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from jaxtyping import Array
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.diagnosis import diagnose
 from jaxmbs.analyses.kinematics import kinematics
+from jaxmbs.dynamics.velocity_ratios import holding_efforts
 from jaxmbs.numerics.results import Status
 from jaxmbs.search import Design, ProgressCallback, Ranked, descent, positive_integer
 from jaxmbs.synthesis.loads import SHARPNESS, CycleLoads, cycle_loads, peak, regularity, ripple, rms
@@ -55,7 +56,7 @@ def balance(
     progress: ProgressCallback | None = None,
     resume: str | os.PathLike | None = None,
 ) -> Ranked[Design]:
-    """Find designs with small forces over a cycle: torque ripple, shaking force and moment, reactions.
+    """Find designs with small forces over a cycle: torque ripple, shaking force and moment, reactions, efforts at rest.
 
     The cost is Σ w (m / m₀)² over the named quantities m, m₀ being the value of the given design. The m are squared
     because a quantity that can reach zero, such as a shaking force, has a kink there. Gradients go through inverse
@@ -70,7 +71,9 @@ def balance(
         design: a pytree of real numbers and arrays: the first start.
         minimise: weights w by name. "torque_ripple", "torque_rms" and "torque_peak" are those of the efforts of drivers,
             torques or forces; "reactions" is the `peak` of joint forces; each weight is a number for all drivers or
-            joints, or a mapping by their names. "shaking_force" and "shaking_moment" are root mean squares.
+            joints, or a mapping by their names. "shaking_force" and "shaking_moment" are root mean squares. "static_rms"
+            is that of the efforts that hold a driven mechanism still in the configurations of its motion: where it is
+            zero, springs and weights balance statically, and the potential energy is constant.
         guess: a guess of the configuration for the given design, as for `kinematics`; or a function of the design.
         times: times of the cycle, at equal steps; None: (samples + 1) from 0 to `period`.
         period: duration of the cycle.
@@ -122,8 +125,9 @@ def balance(
         """Return loads, a mask of the times reached, the inverse regularity at each time (or None), and all quantities."""
         reached = motion.status == Status.CONVERGED
         loads = _zero_unless(reached, cycle_loads(mech, motion, about=about))
+        static = holding_efforts(mech, motion) if run is None else {}
         singularity = jnp.where(reached, 1 / regularity(mech, motion), 0) if run is None else None
-        return loads, reached, singularity, _quantities(mech, loads, sharpness, closed)
+        return loads, reached, singularity, _quantities(mech, loads, static, sharpness, closed)
 
     _, reached, first_singularity, before = eqx.filter_jit(evaluate)(given, first_motion)
     _check_motion(first_motion, np.asarray(reached))
@@ -187,14 +191,21 @@ def _zero_unless(reached, loads: CycleLoads) -> CycleLoads:
     return jax.tree.map(keep, loads)
 
 
-def _quantities(mech: Mechanism, loads: CycleLoads, sharpness: float, closed: bool) -> dict[str, dict[str, Array]]:
-    """Return all quantities that `balance` can minimise: kind ↦ name of the driver or joint ↦ value."""
+def _quantities(
+    mech: Mechanism, loads: CycleLoads, static: dict[str, Array], sharpness: float, closed: bool
+) -> dict[str, dict[str, Array]]:
+    """Return all quantities that `balance` can minimise: kind ↦ name of the driver or joint ↦ value.
+
+    `static`: the holding efforts by driver; empty if the motion is not that of the drivers.
+    """
     highest = partial(peak, sharpness=sharpness)
     efforts: dict[str, Callable] = {"torque_ripple": ripple, "torque_rms": rms, "torque_peak": highest}
     quantities = {
         key: {name: measure(effort, closed=closed) for name, effort in loads.driving.items()}
         for key, measure in efforts.items()
     }
+    if static:
+        quantities["static_rms"] = {name: rms(effort, closed=closed) for name, effort in static.items()}
     quantities["shaking_force"] = {WHOLE_MECHANISM: rms(loads.shaking_force, closed=closed)}
     quantities["shaking_moment"] = {WHOLE_MECHANISM: rms(loads.shaking_moment, closed=closed)}
     quantities["reactions"] = {name: highest(loads.reactions[name].force, closed=closed) for name in mech.constraints}

@@ -20,7 +20,7 @@ LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
     "17_two_processes", "18_alphabet", "19_compressor", "20_identification",
-    "21_worn_pin",
+    "21_worn_pin", "22_desk_lamp",
 )  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
@@ -315,3 +315,13 @@ def test_a_worn_pin_hits_its_hole(outputs):
     assert numbers["hits"] > 5
     assert 0 < numbers["depth"] < 0.1 * 3e-4
     assert numbers["force"] > 5 * numbers["proper"]
+
+
+@pytest.mark.slow
+def test_desk_lamp_rests_anywhere(outputs):
+    """Its springs are those of the exact solution, and it stays where it is let go."""
+    numbers = found("22_desk_lamp", outputs)
+    torques = numbers["largest torque (N m)"]
+    assert torques["free length zero"] < 1e-9 < torques["free length 60 mm"] < torques["without springs"] / 5
+    assert max(numbers["misses the exact solution by"].values()) < 1e-9
+    assert max(numbers["way of the head after release (m)"]) < 1e-9

@@ -183,3 +183,27 @@ def test_nothing_is_relative_to_what_vanishes():
     )
     with pytest.raises(ValueError, match="torque_ripple of 'motor' vanishes"):
         synthesis.balance(still, {"mass": 1.0}, minimise={"torque_ripple": 1.0}, samples=4)
+
+
+def test_spring_that_carries_an_arm():
+    """With free length zero, from p to the point s of the arm: k s p̄ = −i m g c in complex numbers."""
+
+    def arm(b):
+        return mbs.Mechanism(
+            {"arm": planar.Body(2.0, 0.1, (0.3, 0.0))},
+            {"pin": planar.Revolute("ground", "arm", (0, 0), (0, 0))},
+            {"hand": planar.RevoluteDriver("ground", "arm", mbs.motion.Ramp(2.0, -1.0))},
+            {
+                "gravity": mbs.Gravity((0, -G)),
+                "spring": mbs.Spring("ground", "arm", b["foot"], b["end"], b["stiffness"]),
+            },
+        )
+
+    start = {"foot": np.array([0.05, 0.2]), "end": np.array([0.1, 0.1]), "stiffness": 200.0}
+    settings = {"samples": 9, "closed": False, "starts": 2, "steps": (5, 40)}
+    found = synthesis.balance(arm, start, minimise={"static_rms": 1.0}, guess={"arm": (0, 0, -1)}, **settings).best
+    foot, end = (complex(*found.design[name]) for name in ("foot", "end"))
+    np.testing.assert_allclose(found.design["stiffness"] * end * foot.conjugate(), -1j * 2 * G * 0.3, atol=1e-9)
+    assert found.checks["static_rms"]["hand"] < 1e-9 * found.checks["before"]["static_rms"]["hand"]
+    motion = mbs.kinematics(arm(found.design), np.linspace(0, 1, 9), {"arm": (0, 0, -1)})
+    assert np.ptp(mbs.energy(arm(found.design), motion.q, motion.v).potential) < 1e-9
