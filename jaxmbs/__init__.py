@@ -42,6 +42,8 @@ from jaxmbs.dynamics.closure import Baumgarte as Baumgarte
 from jaxmbs.dynamics.closure import Projection as Projection
 from jaxmbs.dynamics.force_elements import ForceElements as ForceElements
 from jaxmbs.dynamics.force_elements import force_elements as force_elements
+from jaxmbs.dynamics.linearisation import Linearisation as Linearisation
+from jaxmbs.dynamics.linearisation import linearise as linearise
 from jaxmbs.dynamics.methods.adaptive import Adaptive as Adaptive
 from jaxmbs.dynamics.methods.explicit import RK4 as RK4
 from jaxmbs.dynamics.methods.explicit import CoordinatePartitioning as CoordinatePartitioning
