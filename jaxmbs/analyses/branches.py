@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.analyses.idle import constraints_without_spin
+from jaxmbs.analyses.unknowns import constraints_without_spin
 from jaxmbs.numerics.implicit import jacobian, rate, second_rate
 from jaxmbs.numerics.scaling import Units, gap_limit, unit_of_length
 from jaxmbs.programs import ProgramWithFallback

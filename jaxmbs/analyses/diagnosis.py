@@ -14,11 +14,11 @@ from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import assembled_configuration
 from jaxmbs.analyses.branches import linearise, max_singular_distance, singular_near, tangents
-from jaxmbs.analyses.idle import idle_spins
 from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
+from jaxmbs.system.idle import idle_spins
 from jaxmbs.system.inputs import as_times
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory

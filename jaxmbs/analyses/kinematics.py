@@ -14,8 +14,13 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.diagnosis import check_driven, missing_drivers
-from jaxmbs.analyses.idle import constraints_without_spin, idle_spins
-from jaxmbs.analyses.unknowns import ConstraintFunctions, check_formulation, choose_formulation, motion_of_bodies
+from jaxmbs.analyses.unknowns import (
+    ConstraintFunctions,
+    check_formulation,
+    choose_formulation,
+    constraints_without_spin,
+    motion_of_bodies,
+)
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.numerics.arrays import is_concrete, where_tree
@@ -27,6 +32,7 @@ from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.search import Root, find_root
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs import ProgramWithFallback
+from jaxmbs.system.idle import idle_spins
 from jaxmbs.system.inputs import motion_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory

@@ -15,8 +15,8 @@ from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import assembled_configuration
 from jaxmbs.analyses.branches import MAX_VANISHING_RATE, linearise, singular_near, tangents
-from jaxmbs.analyses.idle import constraints_without_spin
 from jaxmbs.analyses.kinematics import Limits, driven_motion
+from jaxmbs.analyses.unknowns import constraints_without_spin
 from jaxmbs.numerics.implicit import jacobian
 from jaxmbs.numerics.march import follow_root
 from jaxmbs.numerics.results import Status, check_outside

@@ -17,6 +17,7 @@ from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.numerics.arrays import finite, instance_of
 from jaxmbs.numerics.scaling import Units
 from jaxmbs.programs import ProgramWithFallback, convert_closure
+from jaxmbs.system.idle import idle_spins, spin_rows
 from jaxmbs.system.layout import Layout
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import spanning_tree
@@ -128,7 +129,7 @@ def constraint_functions(
             return rows
         at = equations.configuration(x, t)
         if equations.own_coordinates:
-            at = at * _signs(mech.layout, at, guess)
+            at = at * euler_parameter_signs(mech.layout, at, guess)
         return jnp.append(rows, at[indices] - guess[indices])
 
     return scaled_functions(rows_of, mech, formulation, q, t, reuse)
@@ -175,6 +176,29 @@ def _gap_units(equations: AbstractEquations, q: Array, x: Array, t: Array, count
     return jnp.append(own, jnp.full(count - own.shape[0], length))
 
 
+def constraints_without_spin(
+    mech: Mechanism,
+    q: Array,
+    t: Array,
+    formulation: AbstractFormulation | None = None,
+    reuse: tuple[Array, Array | None] | None = None,
+) -> ConstraintFunctions:
+    """Return `constraint_functions` with one additional row for each idle spin, uᵀω = 0, which sets its rate to zero.
+
+    u points along the rod, in its frame as ω. The rows are those of `spin_rows`: their values are zero in every
+    configuration, and their time derivatives are uᵀω and uᵀω̇.
+    """
+    if not idle_spins(mech):
+        return constraint_functions(mech, q, t, (), formulation, reuse)
+
+    def rows_of(mech: Mechanism, equations: AbstractEquations, x: Array, t: Array) -> Array:
+        """Return Φ(x, t), then the row of each idle spin."""
+        at = equations.configuration(x, t)
+        return jnp.concatenate([equations.residual(x, t), spin_rows(mech, at)])
+
+    return scaled_functions(rows_of, mech, formulation, q, t, reuse)
+
+
 def with_constants(f: Callable[..., Array], *args: Array) -> Callable[..., Array]:
     """Return a function of arrays such as `args` with everything that it closes over as constants of differentiation.
 
@@ -193,7 +217,7 @@ def configuration_of_bodies(given: ConstraintFunctions, x: Array, t: Array, near
     configuration = lambda x, t: given.formulation.equations(given.mech).configuration(x, t)
     function, constants = convert_closure(configuration, x, t)
     q = ProgramWithFallback(function)(x, t, *constants)
-    return q * _signs(given.mech.layout, q, near)
+    return q * euler_parameter_signs(given.mech.layout, q, near)
 
 
 def motion_of_bodies(
@@ -207,10 +231,10 @@ def motion_of_bodies(
     function, constants = convert_closure(of_bodies, x[0], u[0], a[0], t[0])
     to_bodies = ProgramWithFallback(function)
     q, v, a = jax.vmap(lambda x, u, a, t: to_bodies(x, u, a, t, *constants))(x, u, a, t)
-    return q * _signs(given.mech.layout, q[0], near)[None, :], v, a
+    return q * euler_parameter_signs(given.mech.layout, q[0], near)[None, :], v, a
 
 
-def _signs(layout: Layout, q: Array, near: Array) -> Float[Array, " n"]:
+def euler_parameter_signs(layout: Layout, q: Array, near: Array) -> Float[Array, " n"]:
     """Return 1 or −1 for each entry of q, by which Euler parameters get the signs of those of `near`."""
     signs = jnp.ones(layout.n, q.dtype)
     for name, kind in layout.bodies:

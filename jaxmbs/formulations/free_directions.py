@@ -11,10 +11,11 @@ from jaxtyping import Array, Bool, Float
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.numerics.linear_algebra import dependent_columns, factor_symmetric_positive
 from jaxmbs.numerics.scaling import Units
+from jaxmbs.system.idle import idle_spins, spin_rows
 
 
 class FreeDirections(NamedTuple):
-    """The solutions v of Φ_q v = 0 at a configuration, in units of the mechanism.
+    """The solutions v of Φ_q v = 0 at a configuration, without idle spins of rods, in units of the mechanism.
 
     Some velocities are independent: they can be chosen freely and determine all others. Their number is the number of
     degrees of freedom; redundant constraints do not count.
@@ -25,14 +26,14 @@ class FreeDirections(NamedTuple):
         independent: (m,), True for independent velocities.
         unit: (m,), the unit of each velocity: 1 for angles, the unit of length for the others.
         rows: (rows,), the unit of each row of Φ.
-        jacobian: (rows, m), Φ_q in these units.
+        jacobian: (rows + rods, m), Φ_q in these units, then a row for each rod that could spin, see `idle_spins`.
     """
 
     basis: Float[Array, "m m"]
     independent: Bool[Array, " m"]
     unit: Float[Array, " m"]
     rows: Float[Array, " rows"]
-    jacobian: Float[Array, "rows m"]
+    jacobian: Float[Array, "all_rows m"]
 
     def reduced(self, matrix: Float[Array, "m m"], dependent: Array | float = 1.0) -> Float[Array, "m m"]:
         """Return Zᵀ A Z for a matrix A in units, with `dependent` on the diagonal for dependent velocities."""
@@ -53,8 +54,12 @@ def free_directions(equations: AbstractEquations, q, t, independent: Bool[Array,
     length, rows, _ = jax.lax.stop_gradient(equations.scales(q, t))
     unit = Units(equations.space.angular, length).vector
     phi_q = equations.jacobian(q, t) * unit[None, :] / rows[:, None]
+    if idle_spins(equations.mech):
+        spins = lambda d: spin_rows(equations.mech, equations.configuration(equations.space.retract(q, unit * d), t))
+        spin_q = jax.jacfwd(spins)(equations.zero_velocity(q))
+        phi_q = jnp.concatenate([phi_q, spin_q / jnp.max(jnp.abs(jax.lax.stop_gradient(spin_q)), axis=1)[:, None]])
     if independent is None:
-        independent = ~dependent_columns(phi_q, jnp.ones_like(rows))
+        independent = ~dependent_columns(phi_q, jnp.ones(phi_q.shape[0], q.dtype))
     chosen = jnp.diag(jnp.where(independent, jnp.ones((), q.dtype), 0))
     factors = factor_symmetric_positive(phi_q.T @ phi_q + chosen)
     basis = factors.solve(chosen)

@@ -259,9 +259,7 @@ def _saddle_point_gap(given: tuple[Array, Array, Array, Array], x: Array) -> Arr
     return jnp.concatenate([mass @ a - jacobian.T @ multipliers - force, jacobian @ a - right])
 
 
-def dependent_columns(
-    matrix: Float[Array, "rows n"], sizes: Float[Array, " rows"] | None = None
-) -> Bool[Array, " n"]:
+def dependent_columns(matrix: Float[Array, "rows n"], sizes: Float[Array, " rows"] | None = None) -> Bool[Array, " n"]:
     """Return a mask of columns that make a well-conditioned square matrix with the independent rows.
 
     Rows are eliminated one by one, with the largest entry of the rest of a row as its pivot.

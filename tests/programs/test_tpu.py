@@ -22,7 +22,7 @@ from looping_program import ROWS
 
 # XLA computes shared values again in each fusion. Without optimisation it rounds them differently there, so that rows are
 # exchanged in one place and not in another; in a kernel of a TPU each value is computed once.
-OPTIMISED = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True}
+OPTIMISED = {"xla_backend_optimization_level": 3}
 # Rounding errors of float32 that results of short programs may have.
 ROUNDINGS = 10
 EPS = float(np.finfo(np.float32).eps)

@@ -6,10 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.analyses.unknowns import ConstraintFunctions, constraint_functions, scaled_functions
 from jaxmbs.element import Shared
-from jaxmbs.formulations.abstract import AbstractEquations
-from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.numerics.rotation import angular_velocity
 from jaxmbs.system.mechanism import Mechanism
 
@@ -32,29 +29,15 @@ def _is_ball(shared: Shared) -> bool:
     return len(shared.points) == 1 and not shared.vectors and not shared.rows
 
 
-def constraints_without_spin(
-    mech: Mechanism,
-    q: Array,
-    t: Array,
-    formulation: AbstractFormulation | None = None,
-    reuse: tuple[Array, Array | None] | None = None,
-) -> ConstraintFunctions:
-    """Return `constraint_functions` with one additional row for each idle spin, uᵀω = 0, which sets its rate to zero.
+def spin_rows(mech: Mechanism, q: Array) -> Float[Array, " rods"]:
+    """Return 2 uᵀ vec(p̄₀ p) for each rod that can spin: zero in every configuration, with the rate uᵀω.
 
-    u points along the rod, in its frame as ω. The row is 2 uᵀ vec(p̄₀ p), with the vector part of the product of two
-    quaternions: the Euler parameters p, and the conjugate of p₀, which equals p but counts as a constant in
-    differentiation. Its value is therefore zero in every configuration, and its time derivatives are uᵀω and uᵀω̇.
+    u points along the rod, in its frame as ω, from one ball to the other. vec is the vector part of the product of two
+    quaternions: the Euler parameters p in q, and the conjugate of p₀, which equals p but counts as a constant in
+    differentiation.
     """
-    rods = idle_spins(mech)
-    if not rods:
-        return constraint_functions(mech, q, t, (), formulation, reuse)
-
-    def rows_of(mech: Mechanism, equations: AbstractEquations, x: Array, t: Array) -> Array:
-        """Return Φ(x, t), then the row of each idle spin."""
-        at = equations.configuration(x, t)
-        return jnp.concatenate([equations.residual(x, t), jnp.stack([_spin_row(mech, body, at) for body in rods])])
-
-    return scaled_functions(rows_of, mech, formulation, q, t, reuse)
+    rows = [_spin_row(mech, rod, q) for rod in idle_spins(mech)]
+    return jnp.stack(rows) if rows else jnp.zeros(0, q.dtype)
 
 
 def _spin_row(mech: Mechanism, rod: str, q: Array) -> Float[Array, ""]:
