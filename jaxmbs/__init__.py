@@ -50,6 +50,8 @@ from jaxmbs.dynamics.methods.explicit import CoordinatePartitioning as Coordinat
 from jaxmbs.dynamics.methods.explicit import SemiImplicitEuler as SemiImplicitEuler
 from jaxmbs.dynamics.methods.implicit import HHT as HHT
 from jaxmbs.dynamics.methods.implicit import GeneralizedAlpha as GeneralizedAlpha
+from jaxmbs.dynamics.modes import Modes as Modes
+from jaxmbs.dynamics.modes import modes as modes
 from jaxmbs.dynamics.reactions import Load as Load
 from jaxmbs.dynamics.reactions import Reaction as Reaction
 from jaxmbs.dynamics.reactions import Reactions as Reactions

@@ -26,7 +26,7 @@ from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.formulations.stateful import equations_of, state_names, states_along, states_of
 from jaxmbs.motion import AbstractMotion, Constant
 from jaxmbs.numerics.arrays import finite, instance_of, is_concrete, with_fields
-from jaxmbs.numerics.linear_algebra import dependent_columns, factor_symmetric_positive, redundancy
+from jaxmbs.numerics.linear_algebra import dependent_columns, factor_symmetric_positive
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.roots import root_near
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, gap_limit
@@ -366,12 +366,12 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
     rate, motion = near(still)
     rates, changes = jax.vmap(column, out_axes=-1)(np.eye(size, dtype=q.dtype))
     freedom = jnp.sum(~dependent_columns(free.jacobian))
-    regular = (freedom == m) & (factors.rcond > redundancy(q.dtype)) & ~equations.singular(x, 0 * u, t, 0 * t)
+    regular = (freedom == m) & _is_basis(free) & ~equations.singular(x, 0 * u, t, 0 * t)
+    mass = basis[:, :count].T @ equations.mass(x, t) @ basis[:, :count]
+    regular = regular & jnp.all(jnp.isfinite(rates)) & jnp.all(jnp.isfinite(mass))
     status = jnp.where(regular, int(Status.CONVERGED), int(Status.SINGULAR))
     status = jnp.where(gap <= gap_limit(q.dtype, DEFAULT_TOLERANCE), status, int(Status.NOT_ASSEMBLED))
-    mass = basis[:, :count].T @ equations.mass(x, t) @ basis[:, :count]
-    good = usable & jnp.all(jnp.isfinite(rates)) & jnp.all(jnp.isfinite(mass))
-    status = jnp.where(good, status, int(Status.NON_FINITE))
+    status = jnp.where(usable, status, int(Status.NON_FINITE))
     return LocalMotion(rate, rates, motion, changes, mass, status.astype(jnp.int32))
 
 
@@ -400,6 +400,13 @@ def _chosen_directions(choice: Choice, equations, x, t) -> tuple[FreeDirections,
     chosen = np.array([*choice.independent, *range(m - states, m)])
     select = np.eye(m)[chosen].astype(x.dtype)
     return free_directions(equations, x, t, jnp.asarray(select.any(axis=0))), select
+
+
+def _is_basis(free: FreeDirections) -> Bool[Array, ""]:
+    """Return True if the basis satisfies the constraints, which it does not if the chosen velocities are dependent."""
+    basis, jacobian = jax.lax.stop_gradient((free.basis, free.jacobian))
+    largest, small = jnp.max(jnp.abs(basis)), jnp.finfo(basis.dtype).eps ** 0.5
+    return (largest * small < 1) & (jnp.max(jnp.abs(jacobian @ basis), initial=0) < small * largest)
 
 
 def _closed(equations, free: FreeDirections, solve, x, t):

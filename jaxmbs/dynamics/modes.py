@@ -1,0 +1,296 @@
+"""Natural frequencies, damping and shapes of small motions about a configuration."""
+
+from __future__ import annotations
+
+import importlib
+from os import PathLike
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Complex, Float, Int
+
+from jaxmbs.analyses.assembly import assemble
+from jaxmbs.analyses.unknowns import structure
+from jaxmbs.dynamics.local_motion import Choice, local_motion, start_of
+from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.numerics.eigen import general_eigen, symmetric_eigen
+from jaxmbs.numerics.results import Status
+from jaxmbs.programs import ProgramWithFallback
+from jaxmbs.system.broadcast_tree import BroadcastTree
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
+from jaxmbs.system.summary import batch, statuses
+from jaxmbs.system.trajectory import Trajectory
+
+# Eigenvalues below this many square roots of the rounding unit, relative to the largest one, may be a split double zero: a
+# motion that nothing holds.
+ZERO_ROOT_ROUNDINGS = 64
+# Largest displacement in a film of a mode, relative to the size of the mechanism, or angle in radians.
+FILM_AMPLITUDE = 0.15
+
+
+class Modes(eqx.Module):
+    """Modes of small motions about a configuration, in order of their frequencies.
+
+    There are as many modes as degrees of freedom and states of forces. A mode that oscillates is one of two complex
+    conjugate eigenvalues, the one with the positive imaginary part; one that does not is a real eigenvalue.
+
+    Attributes:
+        frequencies: (modes,), |λ| / 2π, in Hz if the unit of time is the second; ascending. The frequency of the damped
+            oscillation is `eigenvalues.imag / 2π`.
+        damping: (modes,), ζ = −Re λ / |λ|: below 1 for an oscillation, 1 for a decay, negative if the motion grows.
+        eigenvalues: (values,), λ of the modes, then all others: partners of complex pairs, and second real eigenvalues of
+            modes with ζ ≥ 1. With `damped=False` only those of the modes.
+        shapes: (modes, m), velocities of the bodies, in the order of `Mechanism.velocities`; complex unless
+            `damped=False`. They have unit modal mass, φᴴMφ = 1, and their largest entry is positive.
+        q: (n,), the configuration.
+        t: time.
+        status: CONVERGED; NOT_ASSEMBLED; NON_FINITE; SINGULAR if the number of degrees of freedom is not that of the
+            modes, or the masses do not determine the motion. Modes of other statuses than CONVERGED are NaN.
+        mechanism: the mechanism, which `animate` needs.
+
+    Examples:
+        >>> modes = mbs.modes(pendulum, below)
+        >>> print(modes.frequencies.round(4), modes.shapes.real.round(4))  # √9.81 / 2π; 1 / √2
+        [0.4985] [[0.7071 0.     0.7071]]
+    """
+
+    frequencies: Float[Array, "*batch modes"]
+    damping: Float[Array, "*batch modes"]
+    eigenvalues: Complex[Array, "*batch values"]
+    shapes: Float[Array, "*batch modes m"] | Complex[Array, "*batch modes m"]
+    q: Float[Array, "*batch n"]
+    t: Float[Array, "*batch"]
+    status: Int[Array, "*batch"]
+    mechanism: BroadcastTree
+
+    def __repr__(self) -> str:
+        shape = np.shape(self.frequencies)
+        return f"Modes({'; '.join([*batch(shape[:-1]), f'{shape[-1]} modes', statuses(self.status)])})"
+
+    def animate(
+        self,
+        k: int,
+        path: str | PathLike[str] | None = None,
+        *,
+        amplitude: float = FILM_AMPLITUDE,
+        frames: int = 40,
+        **options: Any,
+    ) -> Any:
+        """Write one period of a mode as a moving picture; see `mbs.viz.animate`.
+
+        Each frame is a displacement along the shape, with closed joints. Decay or growth is not shown.
+
+        Args:
+            k: index of the mode.
+            path: the file, or None for an object that notebooks show.
+            amplitude: largest displacement, relative to the size of the mechanism, or angle in radians.
+            frames: number of frames.
+            **options: those of `mbs.viz.animate`.
+
+        Returns:
+            The result of `mbs.viz.animate`.
+
+        Raises:
+            ValueError: a batch of modes, a bad status, or a call inside jit, vmap or grad.
+
+        Examples:
+            >>> mbs.modes(pendulum, below).animate(0, "mode.html", frames=8).name
+            'mode.html'
+        """
+        if np.ndim(self.frequencies) != 1:
+            raise ValueError("animate shows one mode; pick one of the batch: jax.tree.map(lambda x: x[k], modes)")
+        mech = self.mechanism.at_index(())
+        if mech is None or self.status != Status.CONVERGED:
+            raise ValueError(f"there is no mode to show; {statuses(self.status)}")
+        layout, size = mech.layout, mech.size(self.q)
+        angles = np.linspace(0, 2 * np.pi, frames, endpoint=False)
+        shape = np.asarray(self.shapes[k])
+        largest = np.max(np.abs(shape) / np.where(layout.angular, 1, size))
+        moves = np.real(np.exp(1j * angles)[:, None] * shape) * amplitude / largest
+        guesses = jax.vmap(lambda d: layout.retract(self.q, d))(jnp.asarray(moves, self.q.dtype))
+        closed = jax.vmap(lambda q: assemble(mech, q, self.t))(guesses)
+        rate = 2 * np.pi * float(self.frequencies[k])
+        still = jnp.zeros((frames, layout.m), self.q.dtype)
+        run = Trajectory(angles / (rate if rate > 0 else 1), closed.q, still, still, closed.status, layout)
+        # Pictures are in a higher layer of the package.
+        return importlib.import_module("jaxmbs.viz").animate(mech, run, path, **options)
+
+
+def modes(
+    mech: Mechanism,
+    q: Coordinates | Trajectory | None = None,
+    t: ArrayLike = 0.0,
+    *,
+    v: Velocities | None = None,
+    damped: bool = True,
+    count: int | None = None,
+    formulation: AbstractFormulation | None = None,
+) -> Modes:
+    """Return natural frequencies, damping and shapes of small motions about an equilibrium or a steady motion.
+
+    They are the eigenvalues and eigenvectors of `linearise`: constraint forces, gyroscopic forces and forces without a
+    potential are included. About a configuration that is not an equilibrium they are those of the linear terms alone.
+
+    With `damped=False` the mechanism is at rest, forces that depend on velocities count as zero there, and the stiffness
+    is its symmetric part: the modes of K φ = ω² M φ. This takes less time in batches, and runs on GPUs; eigenvalues of
+    unsymmetric matrices need a CPU.
+
+    All results are differentiable. Derivatives of eigenvalues are those of simple ones; they stay right if other
+    eigenvalues are equal to each other.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `simulate`; known numbers are assembled first. Or one time of a motion, as for
+            `linearise`.
+        t: time. The motions of drivers are held at their values at t, unless v is given.
+        v: velocities of a steady motion, as for `linearise`; at rest unless given.
+        damped: False for undamped modes.
+        count: number of degrees of freedom. It is found if all numbers are known. Inside jit, vmap and grad it is by
+            default the number of velocities of the formulation less that of its constraints, which is too small if some
+            of them are redundant.
+        formulation: chooses the coordinates; `JointCoordinates()` by default.
+
+    Returns:
+        Frequencies, damping, eigenvalues, shapes, and a status; see `Modes`.
+
+    Raises:
+        ValueError: an unknown name; no degree of freedom; v together with `damped=False`.
+
+    Examples:
+        >>> damper = mbs.TorsionDamper("ground", "bob", 4 * 9.81**0.5 * 0.2)
+        >>> damped = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={**pendulum.forces, "damper": damper})
+        >>> print(mbs.modes(damped, below).damping.round(6))
+        [0.2]
+
+        Derivatives for a batch of pendulums with springs:
+
+        >>> def frequency(stiffness):
+        ...     spring = mbs.TorsionSpring("ground", "bob", stiffness)
+        ...     held = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={**pendulum.forces, "spring": spring})
+        ...     return mbs.modes(held, below).frequencies[0]
+        >>> print(jax.vmap(jax.grad(frequency))(jnp.array([0.0, 10.0])).round(5))
+        [0.0127  0.01034]
+    """
+    if v is not None and not damped:
+        raise ValueError("damped=False is for a mechanism at rest; leave it out for the modes about velocities v")
+    start = start_of(mech, q, v, t, formulation)
+    if count is None:
+        count = len(start.independent()) if start.is_known else _count_by_rows(start.mech, start.formulation)
+    if count < 1:
+        raise ValueError("the mechanism has no degree of freedom: constraints and drivers determine its motion")
+    program = ProgramWithFallback.of(_matrices, Choice(start.formulation, count), damped)
+    found = program(start.mech, start.q, start.v, start.t, start.states)
+    values, shapes, status = _modes(*found, start.status, count, damped)
+    size = _size(values)
+    kept = slice(0, shapes.shape[0])
+    damping = -values.real / jnp.where(size > 0, size, 1)
+    return Modes(
+        frequencies=size[kept] / (2 * np.pi),
+        damping=damping[kept],
+        eigenvalues=values,
+        shapes=shapes,
+        q=start.q,
+        t=start.t,
+        status=status,
+        mechanism=BroadcastTree(start.mech, ()),
+    )
+
+
+def _count_by_rows(mech: Mechanism, formulation: AbstractFormulation) -> int:
+    """Return the number of velocities of a formulation less that of its constraints, by Grübler's count."""
+    equations, t = structure(mech, formulation), jax.ShapeDtypeStruct((), mech.dtype)
+    x = jax.ShapeDtypeStruct((mech.layout.n,), mech.dtype)
+    rows = eqx.filter_eval_shape(lambda e, q, t: e.residual(e.coordinates(q, t), t), equations, x, t)
+    return equations.space.m - rows.shape[0]
+
+
+def _matrices(choice: Choice, damped: bool, mech: Mechanism, q, v, t, states) -> tuple[Array, ...]:
+    """Return A, or for undamped modes −M⁻¹K; M; velocities of the bodies by the independent ones (m, count); status."""
+    local, count = local_motion(choice, mech, q, v, t, states), choice.count
+    matrix = local.rates if damped else local.rates[count : 2 * count, :count]
+    return matrix, local.mass, local.changes[1][:, count : 2 * count], local.status
+
+
+@eqx.filter_jit
+def _modes(matrix, mass, to_bodies, status, start_status, count: int, damped: bool) -> tuple[Array, Array, Array]:
+    """Return eigenvalues (values,), shapes (modes, m) and the status, from the results of `_matrices`."""
+    status = jnp.where(start_status == Status.CONVERGED, status, start_status)
+    good, unit = status == Status.CONVERGED, jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    matrix, mass = jnp.where(good, matrix, -unit), jnp.where(good, mass, jnp.eye(count, dtype=mass.dtype))
+    root = jnp.linalg.cholesky(mass) if count > 1 else _root(mass)
+    good = good & jnp.all(jnp.isfinite(root)) & jnp.all(jnp.diagonal(root) > 0)
+    status = jnp.where((status == Status.CONVERGED) & ~good, int(Status.SINGULAR), status)
+    root = jnp.where(good, root, jnp.eye(count, dtype=mass.dtype))
+    values, vectors = (_damped if damped else _undamped)(matrix, mass, root, count)
+    shapes = vectors.T @ jnp.where(good, to_bodies, 1).T.astype(vectors.dtype)
+    # The largest entry, which defines the phase, is positive.
+    largest = jnp.take_along_axis(shapes, jnp.argmax(jnp.abs(shapes), axis=1)[:, None], axis=1)
+    shapes = shapes * jnp.conj(largest) / _positive(_size(largest))
+    return jnp.where(good, values, jnp.nan), jnp.where(good, shapes, jnp.nan), status
+
+
+def _undamped(matrix, mass, root, count: int) -> tuple[Array, Array]:
+    """Return λ (count,) and vectors y (count, count) as columns with yᵀM y = 1, for ÿ = `matrix` y; M = `root` `root`ᵀ."""
+    if count == 1:
+        squares, vectors = -matrix[0], 1 / root
+    else:
+        stiffness = -mass @ matrix
+        lower = lambda x: jax.scipy.linalg.solve_triangular(root, x, lower=True)
+        reduced = lower(lower((stiffness + stiffness.T) / 2).T)
+        squares, vectors = symmetric_eigen((reduced + reduced.T) / 2)
+        vectors = jax.scipy.linalg.solve_triangular(root.T, vectors, lower=False)
+    size = _root(jnp.abs(squares))
+    values = jnp.where(squares < 0, size + 0j, 1j * size)
+    order = jnp.argsort(size)
+    return values[order], vectors[:, order]
+
+
+def _damped(matrix, mass, root, count: int) -> tuple[Array, Array]:
+    """Return λ of the whole `matrix`, and the vectors y of the modes as columns (count, modes) with yᴴM y = 1."""
+    if matrix.shape[0] == 2:
+        half, product = jnp.trace(matrix) / 2, matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0]
+        square = half**2 - product
+        size = _root(jnp.abs(square))
+        apart = jnp.where(square < 0, 1j * size, size + 0j)
+        values, vectors = jnp.stack([half + apart, half - apart]), jnp.ones((1, 2), matrix.dtype)
+    else:
+        values, _, vectors = general_eigen(matrix)
+        vectors = vectors[:count]
+    order = _order(jax.lax.stop_gradient(values))
+    vectors = vectors[:, order][:, : matrix.shape[0] - count]
+    scaled = root.T.astype(vectors.dtype) @ vectors
+    modal = jnp.sum(scaled.real**2 + scaled.imag**2, axis=0)
+    return values[order], vectors / _positive(_root(modal))[None, :]
+
+
+def _order(values: Complex[Array, " values"]) -> Int[Array, " values"]:
+    """Return the indices that sort eigenvalues by size, with the second ones of pairs after all others.
+
+    Of a double zero, which rounding splits in any direction, half of the values are second ones.
+    """
+    by_size = jnp.argsort(jnp.abs(values))
+    values = values[by_size]
+    size = jnp.abs(values)
+    zero = size <= ZERO_ROOT_ROUNDINGS * jnp.finfo(size.dtype).eps ** 0.5 * jnp.max(size)
+    half = (jnp.sum(zero) + 1) // 2
+    second = jnp.where(zero, jnp.arange(size.size) >= half, values.imag < 0)
+    return by_size[jnp.argsort(second, stable=True)]
+
+
+def _size(values: Array) -> Array:
+    """Return |λ|, with a derivative of zero at zero."""
+    return _root(values.real**2 + values.imag**2)
+
+
+def _root(x: Array) -> Array:
+    """Return √x, with a derivative of zero at zero."""
+    return jnp.where(x == 0, 0, jnp.sqrt(jnp.where(x == 0, 1, x)))
+
+
+def _positive(x: Array) -> Array:
+    """Return x with 1 in place of zeros."""
+    return jnp.where(x == 0, 1, x)
