@@ -13,12 +13,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Complex, Float, Int
 
-from jaxmbs.analyses.assembly import assemble
+from jaxmbs.analyses.assembly import assembled_configuration
 from jaxmbs.analyses.unknowns import structure
 from jaxmbs.dynamics.local_motion import Choice, local_motion, start_of
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.numerics.eigen import general_eigen, symmetric_eigen
 from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.broadcast_tree import BroadcastTree
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
@@ -47,6 +48,7 @@ class Modes(eqx.Module):
         shapes: (modes, m), velocities of the bodies, in the order of `Mechanism.velocities`; complex unless
             `damped=False`. They have unit modal mass, φᴴMφ = 1, and their largest entry is positive.
         q: (n,), the configuration.
+        accelerations: (m,), those of the bodies in this state; zero in an equilibrium.
         t: time.
         status: CONVERGED; NOT_ASSEMBLED; NON_FINITE; SINGULAR if the number of degrees of freedom is not that of the
             modes, or the masses do not determine the motion. Modes of other statuses than CONVERGED are NaN.
@@ -63,6 +65,7 @@ class Modes(eqx.Module):
     eigenvalues: Complex[Array, "*batch values"]
     shapes: Float[Array, "*batch modes m"] | Complex[Array, "*batch modes m"]
     q: Float[Array, "*batch n"]
+    accelerations: Float[Array, "*batch m"]
     t: Float[Array, "*batch"]
     status: Int[Array, "*batch"]
     mechanism: BroadcastTree
@@ -111,11 +114,10 @@ class Modes(eqx.Module):
         shape = np.asarray(self.shapes[k])
         largest = np.max(np.abs(shape) / np.where(layout.angular, 1, size))
         moves = np.real(np.exp(1j * angles)[:, None] * shape) * amplitude / largest
-        guesses = jax.vmap(lambda d: layout.retract(self.q, d))(jnp.asarray(moves, self.q.dtype))
-        closed = jax.vmap(lambda q: assemble(mech, q, self.t))(guesses)
+        q, status = _closed(mech, self.q, jnp.asarray(moves, self.q.dtype), self.t)
         rate = 2 * np.pi * float(self.frequencies[k])
         still = jnp.zeros((frames, layout.m), self.q.dtype)
-        run = Trajectory(angles / (rate if rate > 0 else 1), closed.q, still, still, closed.status, layout)
+        run = Trajectory(angles / (rate if rate > 0 else 1), q, still, still, status, layout)
         # Pictures are in a higher layer of the package.
         return importlib.import_module("jaxmbs.viz").animate(mech, run, path, **options)
 
@@ -133,7 +135,8 @@ def modes(
     """Return natural frequencies, damping and shapes of small motions about an equilibrium or a steady motion.
 
     They are the eigenvalues and eigenvectors of `linearise`: constraint forces, gyroscopic forces and forces without a
-    potential are included. About a configuration that is not an equilibrium they are those of the linear terms alone.
+    potential are included. If the configuration is no equilibrium, `accelerations` are not zero, and the modes are those
+    of the linear terms alone, which depend on the coordinates.
 
     With `damped=False` the mechanism is at rest, forces that depend on velocities count as zero there, and the stiffness
     is its symmetric part: the modes of K φ = ω² M φ. This takes less time in batches, and runs on GPUs; eigenvalues of
@@ -183,17 +186,15 @@ def modes(
     if count < 1:
         raise ValueError("the mechanism has no degree of freedom: constraints and drivers determine its motion")
     program = ProgramWithFallback.of(_matrices, Choice(start.formulation, count), damped)
-    found = program(start.mech, start.q, start.v, start.t, start.states)
-    values, shapes, status = _modes(*found, start.status, count, damped)
-    size = _size(values)
-    kept = slice(0, shapes.shape[0])
-    damping = -values.real / jnp.where(size > 0, size, 1)
+    *found, accelerations = program(start.mech, start.q, start.v, start.t, start.states)
+    frequencies, damping, values, shapes, status = _modes(*found, start.status, count, damped)
     return Modes(
-        frequencies=size[kept] / (2 * np.pi),
-        damping=damping[kept],
+        frequencies=frequencies,
+        damping=damping,
         eigenvalues=values,
         shapes=shapes,
         q=start.q,
+        accelerations=accelerations,
         t=start.t,
         status=status,
         mechanism=BroadcastTree(start.mech, ()),
@@ -209,15 +210,15 @@ def _count_by_rows(mech: Mechanism, formulation: AbstractFormulation) -> int:
 
 
 def _matrices(choice: Choice, damped: bool, mech: Mechanism, q, v, t, states) -> tuple[Array, ...]:
-    """Return A, or for undamped modes −M⁻¹K; M; velocities of the bodies by the independent ones (m, count); status."""
+    """Return A, or for undamped modes −M⁻¹K; M; velocities of the bodies by the independent ones (m, count); status; v̇."""
     local, count = local_motion(choice, mech, q, v, t, states), choice.count
     matrix = local.rates if damped else local.rates[count : 2 * count, :count]
-    return matrix, local.mass, local.changes[1][:, count : 2 * count], local.status
+    return matrix, local.mass, local.changes[1][:, count : 2 * count], local.status, local.motion[2]
 
 
 @eqx.filter_jit
-def _modes(matrix, mass, to_bodies, status, start_status, count: int, damped: bool) -> tuple[Array, Array, Array]:
-    """Return eigenvalues (values,), shapes (modes, m) and the status, from the results of `_matrices`."""
+def _modes(matrix, mass, to_bodies, status, start_status, count: int, damped: bool) -> tuple[Array, ...]:
+    """Return frequencies, damping, eigenvalues, shapes and the status of `Modes`, from results of `_matrices`."""
     status = jnp.where(start_status == Status.CONVERGED, status, start_status)
     good, unit = status == Status.CONVERGED, jnp.eye(matrix.shape[0], dtype=matrix.dtype)
     matrix, mass = jnp.where(good, matrix, -unit), jnp.where(good, mass, jnp.eye(count, dtype=mass.dtype))
@@ -230,7 +231,16 @@ def _modes(matrix, mass, to_bodies, status, start_status, count: int, damped: bo
     # The largest entry, which defines the phase, is positive.
     largest = jnp.take_along_axis(shapes, jnp.argmax(jnp.abs(shapes), axis=1)[:, None], axis=1)
     shapes = shapes * jnp.conj(largest) / _positive(_size(largest))
-    return jnp.where(good, values, jnp.nan), jnp.where(good, shapes, jnp.nan), status
+    size, kept = _size(values), slice(0, shapes.shape[0])
+    found = size[kept] / (2 * np.pi), (-values.real / _positive(size))[kept], values, shapes
+    return *(jnp.where(good, x, jnp.nan) for x in found), status
+
+
+@eqx.filter_jit
+def _closed(mech: Mechanism, q, moves, t) -> tuple[Array, Array]:
+    """Return configurations (T, n) with closed joints near q displaced by the rows of `moves` (T, m), and their status."""
+    displaced = jax.vmap(lambda d: mech.layout.retract(q, d))(moves)
+    return jax.vmap(lambda q: assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)[:2])(displaced)
 
 
 def _undamped(matrix, mass, root, count: int) -> tuple[Array, Array]:
