@@ -92,12 +92,10 @@ class Linearisation(eqx.Module):
             >>> print(linear.transfer(2j).round(6))  # 1 / (2 s²)
             [[-0.125+0.j]]
         """
-        s = jnp.asarray(s)
-        s = s.astype(jnp.result_type(s, jnp.complex64))[..., None, None]
-        resolved = jnp.linalg.solve(
-            s * jnp.eye(self.A.shape[-1]) - self.A, jnp.broadcast_to(self.B, (*s.shape[:-2], *self.B.shape))
-        )
-        return self.C @ resolved + self.D
+        s = jnp.asarray(s).astype(jnp.result_type(self.A, jnp.complex64))
+        unit = jnp.eye(self.A.shape[-1], dtype=s.dtype)
+        one = lambda s: self.C @ jnp.linalg.solve(s * unit - self.A, self.B.astype(s.dtype)) + self.D
+        return jax.vmap(one)(s.reshape(-1)).reshape(*s.shape, *self.D.shape)
 
     def to_scipy(self) -> Any:
         """Return the equations as a `scipy.signal.StateSpace`; needs SciPy.

@@ -260,10 +260,19 @@ class Start(NamedTuple):
 
     @property
     def velocity_names(self) -> tuple[str, ...]:
-        """Names of the velocities of the formulation, in the order of its equations."""
-        unknowns = self.formulation.unknowns(self.mech)
-        names = unknowns.velocity_names(self.mech)
-        return tuple(names[k] for k in np.argsort(unknowns.order)) if unknowns.order else names
+        """Names of the velocities of the formulation."""
+        return eqx.filter_eval_shape(lambda mech: self.formulation.equations(mech).space.velocities, self.mech)
+
+    @property
+    def grubler_count(self) -> int:
+        """Number of velocities of the formulation less that of its constraints."""
+
+        def rows(mech, q, t):
+            """Return Φ."""
+            equations = self.formulation.equations(mech)
+            return equations.residual(equations.coordinates(q, t), t)
+
+        return len(self.velocity_names) - eqx.filter_eval_shape(rows, self.mech, self.q, self.t).size
 
     def independent(self) -> tuple[int, ...]:
         """Return the indices of velocities that make a well-conditioned basis. All numbers must be known.

@@ -14,7 +14,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Complex, Float, Int
 
 from jaxmbs.analyses.assembly import assembled_configuration
-from jaxmbs.analyses.unknowns import structure
 from jaxmbs.dynamics.local_motion import Choice, local_motion, start_of
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.numerics.eigen import general_eigen, symmetric_eigen
@@ -182,7 +181,7 @@ def modes(
         raise ValueError("damped=False is for a mechanism at rest; leave it out for the modes about velocities v")
     start = start_of(mech, q, v, t, formulation)
     if count is None:
-        count = len(start.independent()) if start.is_known else _count_by_rows(start.mech, start.formulation)
+        count = len(start.independent()) if start.is_known else start.grubler_count
     if count < 1:
         raise ValueError("the mechanism has no degree of freedom: constraints and drivers determine its motion")
     program = ProgramWithFallback.of(_matrices, Choice(start.formulation, count), damped)
@@ -199,14 +198,6 @@ def modes(
         status=status,
         mechanism=BroadcastTree(start.mech, ()),
     )
-
-
-def _count_by_rows(mech: Mechanism, formulation: AbstractFormulation) -> int:
-    """Return the number of velocities of a formulation less that of its constraints, by Grübler's count."""
-    equations, t = structure(mech, formulation), jax.ShapeDtypeStruct((), mech.dtype)
-    x = jax.ShapeDtypeStruct((mech.layout.n,), mech.dtype)
-    rows = eqx.filter_eval_shape(lambda e, q, t: e.residual(e.coordinates(q, t), t), equations, x, t)
-    return equations.space.m - rows.shape[0]
 
 
 def _matrices(choice: Choice, damped: bool, mech: Mechanism, q, v, t, states) -> tuple[Array, ...]:

@@ -101,6 +101,11 @@ class NaturalCoordinates(Space):
         parts = [f"{e.name}.{axis}" for e, _ in self.elements.moving for axis in AXES[: self.dimension]]
         return (*parts, *layout.coordinates[layout.n - self._extra :])
 
+    @property
+    def velocities(self) -> tuple[str, ...]:
+        """Names of the components of ẋ: those of x."""
+        return self.names
+
     @cached_property
     def m(self) -> int:
         """Length of x, without the attitudes."""
