@@ -25,7 +25,7 @@ from jaxmbs.system.summary import batch, named, statuses
 from jaxmbs.system.trajectory import Trajectory
 
 # An output: a name of `QUANTITIES` or of a joint coordinate, or a point, ("coupler", (x, y)).
-Output = str | tuple[str, ArrayLike | Sequence[float]]
+Output = str | tuple[str, Sequence[float] | Array]
 
 
 class Linearisation(eqx.Module):

@@ -47,12 +47,12 @@ class Input(NamedTuple):
 
     Attributes:
         owner: name of the force or driver.
-        field: name of the argument of the force that is changed; None for a driver, whose motion is changed.
+        field: name of the argument of the force that is changed; empty for a driver, whose motion is changed.
         entry: index in the value of the argument; None if it is a single number.
     """
 
     owner: str
-    field: str | None
+    field: str
     entry: int | None = None
 
     @property
@@ -66,20 +66,20 @@ class Choice(NamedTuple):
 
     Attributes:
         formulation: chooses the coordinates.
-        count: number of degrees of freedom.
+        freedom: number of degrees of freedom.
         independent: indices of the independent velocities; None if they are chosen for each sample.
         inputs: the inputs.
     """
 
     formulation: AbstractFormulation
-    count: int
+    freedom: int
     independent: tuple[int, ...] | None = None
     inputs: tuple[Input, ...] = ()
 
     @property
     def moved(self) -> tuple[Input, ...]:
         """Inputs that are motions of drivers."""
-        return tuple(one for one in self.inputs if one.field is None)
+        return tuple(one for one in self.inputs if not one.field)
 
 
 class LocalMotion(NamedTuple):
@@ -93,8 +93,8 @@ class LocalMotion(NamedTuple):
         rates: (states, p), derivatives of the rates of y, w, z, C and Ċ: the matrices A and B.
         motion: (q, v, a, z) of the bodies and of states of forces.
         changes: their derivatives, each with the axis of p last.
-        mass: (count, count), ZᵀM Z.
-        status: CONVERGED; NOT_ASSEMBLED; SINGULAR if `count` is not the number of degrees of freedom, or if the chosen
+        mass: (freedom, freedom), ZᵀM Z.
+        status: CONVERGED; NOT_ASSEMBLED; SINGULAR if `freedom` is not the number of degrees of freedom, or if the chosen
             velocities are not independent; NON_FINITE.
     """
 
@@ -102,7 +102,7 @@ class LocalMotion(NamedTuple):
     rates: Float[Array, "states p"]
     motion: tuple[Array, Array, Array, Array | None]
     changes: tuple[Array, Array, Array, Array | None]
-    mass: Float[Array, "count count"]
+    mass: Float[Array, "freedom freedom"]
     status: Int[Array, ""]
 
 
@@ -124,7 +124,7 @@ def with_inputs(mech: Mechanism, inputs: Sequence[Input], t, motions, rates, val
     """
     drivers, changed, forces = iter(zip(motions, rates, strict=True)), {}, mech.forces
     for one, value in zip(inputs, values, strict=True):
-        if one.field is None:
+        if not one.field:
             changed[one.owner] = (*next(drivers), value)
         else:
             forces[one.owner] = _with_change(forces[one.owner], one, value)
@@ -213,7 +213,7 @@ def inputs_of(mech: Mechanism, names: Sequence[str], q, t) -> tuple[Input, ...]:
         elif owner in mech.drivers and not axis:
             if len(mech.drivers[owner].motions) != 1:
                 raise ValueError(f"input {name!r}: a driver with one motion is needed, this one has several")
-            found.append(Input(owner, None))
+            found.append(Input(owner, ""))
         else:
             raise ValueError(unknown("input (force or driver)", name, [*mech.forces, *mech.drivers]))
     return tuple(found)
@@ -345,7 +345,7 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
     if states is not None and states_of(equations, u) is not None:
         u = jnp.concatenate([u[: u.size - states.size], states])
     basis = (free.unit[:, None] * free.basis / free.unit[None, :]) @ select.T
-    count, m, own = choice.count, select.shape[0], mech
+    count, m, own = choice.freedom, select.shape[0], mech
 
     def near(p):
         """Return the rates of the state, and (q, v, a, z), for a change p."""
@@ -365,7 +365,7 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
         if v is not None:
             # The rate of a displacement in a frame that turns with u.
             drift = drift + 2 * (moved.space.chart_rate(shift, u) - u)
-        accelerations = [value for one, value in zip(choice.inputs, values, strict=True) if one.field is None]
+        accelerations = [value for one, value in zip(choice.inputs, values, strict=True) if not one.field]
         rates = [(select @ drift)[:count], select @ a, speeds, *(jnp.reshape(x, 1) for x in accelerations)]
         return jnp.concatenate(rates), (*moved.to_bodies(near_x, near_u, a, t), states_of(moved, near_u))
 
@@ -386,7 +386,7 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
 
 def _ends(choice: Choice, m: int) -> np.ndarray:
     """Return the indices at which p is split into y, w with z, C, Ċ, and inputs."""
-    return np.cumsum([choice.count, m, len(choice.moved), len(choice.moved)])
+    return np.cumsum([choice.freedom, m, len(choice.moved), len(choice.moved)])
 
 
 def _own_state(formulation: AbstractFormulation, mech: Mechanism, q, v, t) -> tuple[Array, Array]:
@@ -404,7 +404,7 @@ def _chosen_directions(choice: Choice, equations, x, t) -> tuple[FreeDirections,
     if choice.independent is None:
         free = free_directions(equations, x, t)
         place = jnp.cumsum(free.independent) - 1
-        rows = np.arange(choice.count + states)[:, None]
+        rows = np.arange(choice.freedom + states)[:, None]
         return free, _one_if(free.independent[None, :] & (place[None, :] == rows), x.dtype)
     chosen = np.array([*choice.independent, *range(m - states, m)])
     select = np.eye(m)[chosen].astype(x.dtype)

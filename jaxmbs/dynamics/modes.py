@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -116,7 +116,8 @@ class Modes(eqx.Module):
         q, status = _closed(mech, self.q, jnp.asarray(moves, self.q.dtype), self.t)
         rate = 2 * np.pi * float(self.frequencies[k])
         still = jnp.zeros((frames, layout.m), self.q.dtype)
-        run = Trajectory(angles / (rate if rate > 0 else 1), q, still, still, status, layout)
+        times = jnp.asarray(angles / (rate if rate > 0 else 1))
+        run = Trajectory(times, q, still, still, status, layout)
         # Pictures are in a higher layer of the package.
         return importlib.import_module("jaxmbs.viz").animate(mech, run, path, **options)
 
@@ -184,32 +185,52 @@ def modes(
         count = len(start.independent()) if start.is_known else start.grubler_count
     if count < 1:
         raise ValueError("the mechanism has no degree of freedom: constraints and drivers determine its motion")
-    program = ProgramWithFallback.of(_matrices, Choice(start.formulation, count), damped)
-    *found, accelerations = program(start.mech, start.q, start.v, start.t, start.states)
-    frequencies, damping, values, shapes, status = _modes(*found, start.status, count, damped)
+    program = ProgramWithFallback.of(_reduced_equations, Choice(start.formulation, count), damped)
+    local = program(start.mech, start.q, start.v, start.t, start.states)
+    frequencies, damping, values, shapes, status = _modes(local, start.status, count, damped)
     return Modes(
         frequencies=frequencies,
         damping=damping,
         eigenvalues=values,
         shapes=shapes,
         q=start.q,
-        accelerations=accelerations,
+        accelerations=local.accelerations,
         t=start.t,
         status=status,
         mechanism=BroadcastTree(start.mech, ()),
     )
 
 
-def _matrices(choice: Choice, damped: bool, mech: Mechanism, q, v, t, states) -> tuple[Array, ...]:
-    """Return A, or for undamped modes −M⁻¹K; M; velocities of the bodies by the independent ones (m, count); status; v̇."""
-    local, count = local_motion(choice, mech, q, v, t, states), choice.count
+class ReducedEquations(NamedTuple):
+    """Equations of small motions in independent coordinates y.
+
+    Attributes:
+        matrix: A; for undamped modes −M⁻¹K.
+        mass: (count, count), M.
+        to_bodies: (m, count), velocities of the bodies by ẏ.
+        accelerations: (m,), v̇ of the bodies.
+        status: see `Modes`.
+    """
+
+    matrix: Float[Array, "states states"]
+    mass: Float[Array, "count count"]
+    to_bodies: Float[Array, "m count"]
+    accelerations: Float[Array, " m"]
+    status: Int[Array, ""]
+
+
+def _reduced_equations(choice: Choice, damped: bool, mech: Mechanism, q, v, t, states) -> ReducedEquations:
+    """Return the `ReducedEquations` in a state of the bodies; array code of one sample."""
+    local, count = local_motion(choice, mech, q, v, t, states), choice.freedom
     matrix = local.rates if damped else local.rates[count : 2 * count, :count]
-    return matrix, local.mass, local.changes[1][:, count : 2 * count], local.status, local.motion[2]
+    _, v_changes, _, _ = local.changes
+    return ReducedEquations(matrix, local.mass, v_changes[:, count : 2 * count], local.motion[2], local.status)
 
 
 @eqx.filter_jit
-def _modes(matrix, mass, to_bodies, status, start_status, count: int, damped: bool) -> tuple[Array, ...]:
-    """Return frequencies, damping, eigenvalues, shapes and the status of `Modes`, from results of `_matrices`."""
+def _modes(local: ReducedEquations, start_status, count: int, damped: bool) -> tuple[Array, ...]:
+    """Return frequencies, damping, eigenvalues, shapes and the status of `Modes`."""
+    matrix, mass, to_bodies, _, status = local
     status = jnp.where(start_status == Status.CONVERGED, status, start_status)
     good, unit = status == Status.CONVERGED, jnp.eye(matrix.shape[0], dtype=matrix.dtype)
     matrix, mass = jnp.where(good, matrix, -unit), jnp.where(good, mass, jnp.eye(count, dtype=mass.dtype))

@@ -12,6 +12,10 @@ from jaxtyping import Array, Complex, Float
 
 # Eigenvalues whose difference is at most this many rounding units of the largest one are a cluster.
 CLUSTER_ROUNDINGS = 64
+# Eigenvalues, and eigenvectors as columns.
+Pair = tuple[Array, Array]
+# Eigenvalues, and left and right eigenvectors as columns.
+Triple = tuple[Array, Array, Array]
 
 
 @jax.custom_jvp
@@ -22,7 +26,7 @@ def symmetric_eigen(matrix: Float[Array, "k k"]) -> tuple[Float[Array, " k"], Fl
 
 
 @symmetric_eigen.defjvp
-def _symmetric_eigen_jvp(primals, tangents):
+def _symmetric_eigen_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, Pair]:
     """Return eigenvalues and eigenvectors, and their tangents."""
     values, vectors = symmetric_eigen(*primals)
     by = vectors.T @ tangents[0] @ vectors
@@ -39,7 +43,7 @@ def general_eigen(
 
 
 @general_eigen.defjvp
-def _general_eigen_jvp(primals, tangents):
+def _general_eigen_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Triple, Triple]:
     """Return eigenvalues and eigenvectors, and their tangents."""
     values, left, right = general_eigen(*primals)
     by, product = jnp.conj(left.T) @ tangents[0].astype(values.dtype) @ right, jnp.sum(jnp.conj(left) * right, axis=0)
