@@ -98,7 +98,10 @@ class Linearisation(eqx.Module):
         return jax.vmap(one)(s.reshape(-1)).reshape(*s.shape, *self.D.shape)
 
     def to_scipy(self) -> Any:
-        """Return the equations as a `scipy.signal.StateSpace`; needs SciPy.
+        """Return the equations for SciPy's functions; needs SciPy.
+
+        Returns:
+            A `scipy.signal.StateSpace`.
 
         Examples:
             >>> print(mbs.linearise(pendulum, below, outputs=("bob.x",)).to_scipy().C)
