@@ -108,7 +108,8 @@ class LocalMotion(NamedTuple):
 
 def hold_motions(mech: Mechanism, t) -> Mechanism:
     """Return the mechanism with all prescribed motions held at their values at the time t."""
-    return _with_motions(mech, {}, lambda motion, _: Constant(motion(t)))
+    held = lambda motion, _: motion if isinstance(motion, Constant) else Constant(motion(t))
+    return _with_motions(mech, {}, held)
 
 
 def with_inputs(mech: Mechanism, inputs: Sequence[Input], t, motions, rates, values) -> Mechanism:

@@ -278,7 +278,7 @@ def _damped(matrix, mass, root, count: int) -> tuple[Array, Array]:
         square = half**2 - product
         size = _root(jnp.abs(square))
         apart = jnp.where(square < 0, 1j * size, size + 0j)
-        values, vectors = jnp.stack([half + apart, half - apart]), jnp.ones((1, 2), matrix.dtype)
+        values, vectors = jnp.stack([half + apart, half - apart]), jnp.ones((1, 2), apart.dtype)
     else:
         values, _, vectors = general_eigen(matrix)
         vectors = vectors[:count]
