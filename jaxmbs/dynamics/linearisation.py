@@ -144,8 +144,8 @@ def linearise(
 
     Args:
         mech: the mechanism.
-        q: configuration, as for `simulate`; known numbers are assembled first. Or one time of a motion, which gives v, t
-            and states of forces as well: `jax.tree.map(lambda x: x[k], run)`.
+        q: configuration, as for `simulate`; known numbers are assembled first, traced ones have to be assembled already.
+            Or one time of a motion, which gives v, t and states of forces as well: `jax.tree.map(lambda x: x[k], run)`.
         v: velocities, as for `Mechanism.velocities`; the constraints correct them. None: at rest.
         t: time.
         inputs: names of forces and drivers.

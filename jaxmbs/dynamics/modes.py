@@ -147,8 +147,8 @@ def modes(
 
     Args:
         mech: the mechanism.
-        q: configuration, as for `simulate`; known numbers are assembled first. Or one time of a motion, as for
-            `linearise`.
+        q: configuration, as for `simulate`; known numbers are assembled first, traced ones have to be assembled already.
+            Or one time of a motion, as for `linearise`.
         t: time. The motions of drivers are held at their values at t, unless v is given.
         v: velocities of a steady motion, as for `linearise`; at rest unless given.
         damped: False for undamped modes.
