@@ -48,12 +48,16 @@ from jaxmbs.dynamics.equivalent import Equivalent as Equivalent
 from jaxmbs.dynamics.equivalent import equivalent as equivalent
 from jaxmbs.dynamics.force_elements import ForceElements as ForceElements
 from jaxmbs.dynamics.force_elements import force_elements as force_elements
+from jaxmbs.dynamics.linearisation import Linearisation as Linearisation
+from jaxmbs.dynamics.linearisation import linearise as linearise
 from jaxmbs.dynamics.methods.adaptive import Adaptive as Adaptive
 from jaxmbs.dynamics.methods.explicit import RK4 as RK4
 from jaxmbs.dynamics.methods.explicit import CoordinatePartitioning as CoordinatePartitioning
 from jaxmbs.dynamics.methods.explicit import SemiImplicitEuler as SemiImplicitEuler
 from jaxmbs.dynamics.methods.implicit import HHT as HHT
 from jaxmbs.dynamics.methods.implicit import GeneralizedAlpha as GeneralizedAlpha
+from jaxmbs.dynamics.modes import Modes as Modes
+from jaxmbs.dynamics.modes import modes as modes
 from jaxmbs.dynamics.reactions import Load as Load
 from jaxmbs.dynamics.reactions import Reaction as Reaction
 from jaxmbs.dynamics.reactions import Reactions as Reactions

@@ -41,7 +41,7 @@ MODULES = {
 # Patterns of public names that may change in a minor version: new ones, and those for authors of new elements.
 EXPERIMENTAL = (
     "mbs.program", "mbs.ProgramError", "mbs.PerformanceWarning", "mbs.explain", "mbs.Explanation*", "mbs.identif*",
-    "mbs.Identified*", "mbs.Record*",
+    "mbs.Identified*", "mbs.Record*", "mbs.lineari*", "mbs.Lineari*", "mbs.modes", "mbs.Modes*",
     "mbs.sweep", "mbs.sweeps.*", "mbs.env.*", "mbs.BristleFriction", "mbs.ClearanceRevolute", "mbs.Bushing",
     "mbs.statics", "mbs.Statics*", "mbs.equivalent", "mbs.Equivalent*",
     "mbs.forces.*", "mbs.synthesis.curve", "mbs.synthesis.Curve*", "mbs.synthesis.Front*", "mbs.synthesis.Dyad*",

@@ -10,17 +10,21 @@ import jax.numpy as jnp
 
 from jaxmbs.dynamics.reactions import Reactions, reactions
 from jaxmbs.formulations.stateful import state_names
+from jaxmbs.relative_motion import JointMotion, coordinates_of
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
 # Kinds of names that `quantity` accepts, with examples, for its messages.
 QUANTITIES = (
     "a coordinate such as piston.x, velocity.piston.x, acceleration.piston.x, point(rod,0.3,0).x, effort of a driver "
-    "(motor.effort), force or torque of a joint (B.force), state of a force (motor.current), energy.total, energy.kinetic, "
-    "energy.potential"
+    "(motor.effort), force or torque of a joint (B.force, or B.force.x in the ground frame), angle or slide of a joint "
+    "(pin.phi, velocity.pin.phi), state of a force (motor.current), energy.total, energy.kinetic, energy.potential"
 )
 # Name of a coordinate of a point, as in "point(rod,0.3,0).x": body, coordinates in its frame, axis of the ground frame.
 POINT = re.compile(r"point\(([^,()]+)((?:,[^,()]+)*)\)\.([xyz])")
+
+# Names of the axes of the ground frame.
+AXES = "xyz"
 
 
 class MotionWithReactions:
@@ -57,16 +61,35 @@ def quantity(model: Mechanism, name: str) -> Callable[[MotionWithReactions], jnp
             )
         return lambda run: getattr(run.motion.energy, rest)
     owner, _, effect = name.rpartition(".")
+    elements = {**model.constraints, **model.drivers}
+
+    def is_joint_coordinate(joint: str, coordinate: str) -> bool:
+        """Return True if a joint has an angle or slide of this name."""
+        if joint not in elements or elements[joint].freedom is None:
+            return False
+        of = coordinates_of(elements, joint, None)
+        return coordinate in of.slides + of.angles
+
     if effect == "effort" and owner in model.drivers:
         return lambda run: _single_effort(name, run.reactions[owner].effort)
-    if effect in ("force", "torque") and (owner in model.constraints or owner in model.drivers):
+    if effect in ("force", "torque") and owner in elements:
         return lambda run: _magnitude(getattr(run.reactions[owner], effect))
+    joint, _, part = owner.rpartition(".")
+    if part in ("force", "torque") and effect in AXES[: model.layout.dimension] and joint in elements:
+        return lambda run: _component(name, getattr(run.reactions[joint], part), AXES.index(effect))
     if kind in ("velocity", "acceleration") and rest in model.layout.velocities:
         return lambda run: getattr(run.motion, kind)(rest)
     if name in state_names(model):
         return lambda run: run.motion.state(name)
     if name in model.layout.coordinates:
         return lambda run: run.motion.position(name)
+    if kind in ("velocity", "acceleration") and is_joint_coordinate(*rest.rpartition(".")[::2]):
+        joint, _, effect = rest.rpartition(".")
+        return lambda run: _joint_coordinate(
+            run.motion.joint(joint, effect), {"velocity": "rates"}.get(kind, "accelerations")
+        )
+    if is_joint_coordinate(owner, effect):
+        return lambda run: _joint_coordinate(run.motion.joint(owner, effect), "values")
     names = [*model.layout.coordinates, *(f"{driver}.effort" for driver in model.drivers)]
     raise ValueError(f"{name!r} is not a quantity of this model: give {QUANTITIES}; here are {', '.join(names)}")
 
@@ -93,6 +116,18 @@ def _single_effort(name: str, effort):
     if effort is None or effort.size != len(effort):
         raise ValueError(f"{name!r}: this driver has no effort, or several; record its force or its torque")
     return effort.reshape(-1)
+
+
+def _joint_coordinate(joint: JointMotion, kind: str):
+    """Return one coordinate of a joint over time, (T,): its "values", "rates" or "accelerations"."""
+    return getattr(joint, kind)[..., joint.of.single_index()]
+
+
+def _component(name: str, x, axis: int):
+    """Return a component (T,) of vectors (T, d); the torque of a planar joint, (T,), has none: `ValueError`."""
+    if x.ndim == 1:
+        raise ValueError(f"{name!r}: this torque is a number; leave out the axis")
+    return x[:, axis]
 
 
 def _magnitude(x):

@@ -109,6 +109,7 @@ class Space(Manifold):
     Attributes:
         angular: (m,), True for components of v that are rates of angles, False for rates of lengths.
         m: number of components of v.
+        velocities: names of the components of v.
     """
 
     angular: np.ndarray
@@ -117,6 +118,9 @@ class Space(Manifold):
 
         @property
         def m(self) -> int: ...
+
+        @property
+        def velocities(self) -> tuple[str, ...]: ...
 
 
 class PartwiseSpace(Space):

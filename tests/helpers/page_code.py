@@ -137,22 +137,10 @@ def build(b):
         {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(2 * np.pi))},
     )
 """
-# Code before the blocks of the page on equilibrium: a lamp on a spring, a governor whose ball is held by a rod on a turning
+# Code before the blocks of the page on equilibrium: a governor whose ball is held by a rod on a turning
 # shaft, and a shallow truss.
 AT_REST = """
-from jaxmbs import spatial
-gravity = mbs.Gravity((0, -9.81))
-
-
-def spring_lamp(stiffness):
-    spring = mbs.Spring("ground", "arm", (0, 1), (0.4, 0), stiffness=stiffness, free_length=0.2)
-    push = mbs.PointForce("arm", (0, 0), (0, 0))
-    forces = {"gravity": gravity, "spring": spring, "push": push}
-    pin = {"pin": planar.Revolute("ground", "arm", (0, 0), (-0.4, 0))}
-    return mbs.Mechanism({"arm": planar.Body(1.0, 0.06)}, pin, forces=forces)
-
-
-lamp, guess = spring_lamp(40.0), {"arm": (0.4, 0, 0)}
+from jaxmbs import planar, spatial
 governor = mbs.Mechanism(
     {"shaft": spatial.Body(), "rod": spatial.Body(mass=1.0, inertia=1e-3 * jnp.eye(3), com=(0.3, 0, 0))},
     {
@@ -202,7 +190,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     "caching.md": ("", "mbs.disable_cache()"),
     "at_rest.md": (
         AT_REST,
-        "assert (rest.status, shaft.status, path.status, modes.status) == (0, 0, 0, 0) and len(path.folds) == 2\n"
+        "assert (rest.status, turning.status, path.status, modes.status) == (0, 0, 0, 0) and len(path.folds) == 2\n"
         "assert linear.state_names == ('pin.phi', 'velocity.pin.phi')",
     ),
     "dynamics.md": (

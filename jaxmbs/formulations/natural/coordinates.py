@@ -101,6 +101,11 @@ class NaturalCoordinates(Space):
         parts = [f"{e.name}.{axis}" for e, _ in self.elements.moving for axis in AXES[: self.dimension]]
         return (*parts, *layout.coordinates[layout.n - self._extra :])
 
+    @property
+    def velocities(self) -> tuple[str, ...]:
+        """Names of the components of ẋ: those of x."""
+        return self.names
+
     @cached_property
     def m(self) -> int:
         """Length of x, without the attitudes."""
@@ -244,7 +249,7 @@ class NaturalCoordinates(Space):
         return jnp.concatenate([*parts, v[layout.m - self._extra :]])
 
     @_traced_once
-    def velocities(self, big_x, u) -> Float[Array, " k"]:
+    def body_velocities(self, big_x, u) -> Float[Array, " k"]:
         """Return v of the bodies, conjugate to their forces, at ẋ = u; linear in u."""
         return jnp.concatenate([*self._velocities_of(self.bodies, big_x, u).values(), u[self.elements.size :]])
 
@@ -320,7 +325,7 @@ class NaturalCoordinates(Space):
         It is BᵀQ with the velocities v = B u of the bodies and the applied forces Q conjugate to v. For rotors Q also
         has their gyroscopic forces and −M Ḃ u, with M their mass matrix: the terms of M v̇ that do not depend on ẍ.
         """
-        v, pull = jax.vjp(lambda u: self.velocities(big_x, u), u)
+        v, pull = jax.vjp(lambda u: self.body_velocities(big_x, u), u)
         q = self.bodies_at(big_x)
         load, mech, slices = applied_forces(self.mech, q, v, t), self.mech, self.mech.layout.velocity_slices
         if self.rotors:
@@ -334,7 +339,7 @@ class NaturalCoordinates(Space):
     @_traced_once
     def rate(self, big_x, u):
         """Return the rate of X at ẋ = u: u, then the rates of the attitudes."""
-        layout, q, v = self.mech.layout, self.bodies_at(big_x), self.velocities(big_x, u)
+        layout, q, v = self.mech.layout, self.bodies_at(big_x), self.body_velocities(big_x, u)
         parts = [u]
         for name, body in self.bodies.items():
             rates = body.kind.manifold.rate(q[layout.body_slices[name]], v[layout.velocity_slices[name]])

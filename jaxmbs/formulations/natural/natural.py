@@ -176,7 +176,7 @@ class NaturalEquations(AbstractDenseEquations):
     def to_bodies(self, q, v, a, t):
         """Return q, v and v̇ of the bodies for x with attitudes, ẋ = v and ẍ = a."""
         space = self.space
-        velocities, accelerations = jax.jvp(space.velocities, (q, v), (space.rate(q, v), a))
+        velocities, accelerations = jax.jvp(space.body_velocities, (q, v), (space.rate(q, v), a))
         return space.bodies_at(q), velocities, accelerations
 
     def loads(self, joints, q, v, t, a, multipliers):

@@ -1,0 +1,318 @@
+"""Natural frequencies, damping and shapes of small motions about a configuration."""
+
+from __future__ import annotations
+
+import importlib
+from os import PathLike
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Complex, Float, Int
+
+from jaxmbs.analyses.assembly import assembled_configuration
+from jaxmbs.dynamics.local_motion import Choice, local_motion, start_of
+from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.numerics.eigen import general_eigen, symmetric_eigen
+from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
+from jaxmbs.programs import ProgramWithFallback
+from jaxmbs.system.broadcast_tree import BroadcastTree
+from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
+from jaxmbs.system.summary import batch, statuses
+from jaxmbs.system.trajectory import Trajectory
+
+# Eigenvalues below this many square roots of the rounding unit, relative to the largest one, may be a split double zero: a
+# motion that nothing holds.
+ZERO_ROOT_ROUNDINGS = 64
+# Largest displacement in a film of a mode, relative to the size of the mechanism, or angle in radians.
+FILM_AMPLITUDE = 0.15
+
+
+class Modes(eqx.Module):
+    """Modes of small motions about a configuration, in order of their frequencies.
+
+    There are as many modes as degrees of freedom and states of forces. A mode that oscillates is one of two complex
+    conjugate eigenvalues, the one with the positive imaginary part; one that does not is a real eigenvalue.
+
+    Attributes:
+        frequencies: (modes,), |λ| / 2π, in Hz if the unit of time is the second; ascending. The frequency of the damped
+            oscillation is `eigenvalues.imag / 2π`.
+        damping: (modes,), ζ = −Re λ / |λ|: below 1 for an oscillation, 1 for a decay, negative if the motion grows.
+        eigenvalues: (values,), λ of the modes, then all others: partners of complex pairs, and second real eigenvalues of
+            modes with ζ ≥ 1. With `damped=False` only those of the modes.
+        shapes: (modes, m), velocities of the bodies, in the order of `Mechanism.velocities`; complex unless
+            `damped=False`. They have unit modal mass, φᴴMφ = 1, and their largest entry is positive.
+        q: (n,), the configuration.
+        accelerations: (m,), those of the bodies in this state; zero in an equilibrium.
+        t: time.
+        status: CONVERGED; NOT_ASSEMBLED; NON_FINITE; SINGULAR if the number of degrees of freedom is not that of the
+            modes, or the masses do not determine the motion. Modes of other statuses than CONVERGED are NaN.
+        mechanism: the mechanism, which `animate` needs.
+
+    Examples:
+        >>> modes = mbs.modes(pendulum, below)
+        >>> print(modes.frequencies.round(4), modes.shapes.real.round(4))  # √9.81 / 2π; 1 / √2
+        [0.4985] [[0.7071 0.     0.7071]]
+    """
+
+    frequencies: Float[Array, "*batch modes"]
+    damping: Float[Array, "*batch modes"]
+    eigenvalues: Complex[Array, "*batch values"]
+    shapes: Float[Array, "*batch modes m"] | Complex[Array, "*batch modes m"]
+    q: Float[Array, "*batch n"]
+    accelerations: Float[Array, "*batch m"]
+    t: Float[Array, "*batch"]
+    status: Int[Array, "*batch"]
+    mechanism: BroadcastTree
+
+    def __repr__(self) -> str:
+        shape = np.shape(self.frequencies)
+        return f"Modes({'; '.join([*batch(shape[:-1]), f'{shape[-1]} modes', statuses(self.status)])})"
+
+    def animate(
+        self,
+        k: int,
+        path: str | PathLike[str] | None = None,
+        *,
+        amplitude: float = FILM_AMPLITUDE,
+        frames: int = 40,
+        **options: Any,
+    ) -> Any:
+        """Write one period of a mode as a moving picture; see `mbs.viz.animate`.
+
+        Each frame is a displacement along the shape, with closed joints. Decay or growth is not shown.
+
+        Args:
+            k: index of the mode.
+            path: the file, or None for an object that notebooks show.
+            amplitude: largest displacement, relative to the size of the mechanism, or angle in radians.
+            frames: number of frames.
+            **options: those of `mbs.viz.animate`.
+
+        Returns:
+            The result of `mbs.viz.animate`.
+
+        Raises:
+            ValueError: a batch of modes, a bad status, or a call inside jit, vmap or grad.
+
+        Examples:
+            >>> mbs.modes(pendulum, below).animate(0, "mode.html", frames=8).name
+            'mode.html'
+        """
+        if np.ndim(self.frequencies) != 1:
+            raise ValueError("animate shows one mode; pick one of the batch: jax.tree.map(lambda x: x[k], modes)")
+        mech = self.mechanism.at_index(())
+        if mech is None or self.status != Status.CONVERGED:
+            raise ValueError(f"there is no mode to show; {statuses(self.status)}")
+        layout, size = mech.layout, mech.size(self.q)
+        angles = np.linspace(0, 2 * np.pi, frames, endpoint=False)
+        shape = np.asarray(self.shapes[k])
+        largest = np.max(np.abs(shape) / np.where(layout.angular, 1, size))
+        moves = np.real(np.exp(1j * angles)[:, None] * shape) * amplitude / largest
+        q, status = _closed(mech, self.q, jnp.asarray(moves, self.q.dtype), self.t)
+        rate = 2 * np.pi * float(self.frequencies[k])
+        still = jnp.zeros((frames, layout.m), self.q.dtype)
+        times = jnp.asarray(angles / (rate if rate > 0 else 1))
+        run = Trajectory(times, q, still, still, status, layout)
+        # Pictures are in a higher layer of the package.
+        return importlib.import_module("jaxmbs.viz").animate(mech, run, path, **options)
+
+
+def modes(
+    mech: Mechanism,
+    q: Coordinates | Trajectory | None = None,
+    t: ArrayLike = 0.0,
+    *,
+    v: Velocities | None = None,
+    damped: bool = True,
+    count: int | None = None,
+    formulation: AbstractFormulation | None = None,
+) -> Modes:
+    """Return natural frequencies, damping and shapes of small motions about an equilibrium or a steady motion.
+
+    They are the eigenvalues and eigenvectors of `linearise`: constraint forces, gyroscopic forces and forces without a
+    potential are included. If the configuration is no equilibrium, `accelerations` are not zero, and the modes are those
+    of the linear terms alone, which depend on the coordinates.
+
+    With `damped=False` the mechanism is at rest, forces that depend on velocities count as zero there, and the stiffness
+    is its symmetric part: the modes of K φ = ω² M φ. This takes less time in batches, and runs on GPUs; eigenvalues of
+    unsymmetric matrices need a CPU.
+
+    All results are differentiable. Derivatives of eigenvalues are those of simple ones; they stay right if other
+    eigenvalues are equal to each other.
+
+    Args:
+        mech: the mechanism.
+        q: configuration, as for `simulate`; known numbers are assembled first, traced ones have to be assembled already.
+            Or one time of a motion, as for `linearise`.
+        t: time. The motions of drivers are held at their values at t, unless v is given.
+        v: velocities of a steady motion, as for `linearise`; at rest unless given.
+        damped: False for undamped modes.
+        count: number of degrees of freedom. It is found if all numbers are known. Inside jit, vmap and grad it is by
+            default the number of velocities of the formulation less that of its constraints, which is too small if some
+            of them are redundant.
+        formulation: chooses the coordinates; `JointCoordinates()` by default.
+
+    Returns:
+        Frequencies, damping, eigenvalues, shapes, and a status; see `Modes`.
+
+    Raises:
+        ValueError: an unknown name; no degree of freedom; v together with `damped=False`.
+
+    Examples:
+        >>> damper = mbs.TorsionDamper("ground", "bob", 4 * 9.81**0.5 * 0.2)
+        >>> damped = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={**pendulum.forces, "damper": damper})
+        >>> print(mbs.modes(damped, below).damping.round(6))
+        [0.2]
+
+        Derivatives for a batch of pendulums with springs:
+
+        >>> def frequency(stiffness):
+        ...     spring = mbs.TorsionSpring("ground", "bob", stiffness)
+        ...     held = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={**pendulum.forces, "spring": spring})
+        ...     return mbs.modes(held, below).frequencies[0]
+        >>> print(jax.vmap(jax.grad(frequency))(jnp.array([0.0, 10.0])).round(5))
+        [0.0127  0.01034]
+    """
+    if v is not None and not damped:
+        raise ValueError("damped=False is for a mechanism at rest; leave it out for the modes about velocities v")
+    start = start_of(mech, q, v, t, formulation)
+    if count is None:
+        count = len(start.independent()) if start.is_known else start.grubler_count
+    if count < 1:
+        raise ValueError("the mechanism has no degree of freedom: constraints and drivers determine its motion")
+    program = ProgramWithFallback.of(_reduced_equations, Choice(start.formulation, count), damped)
+    local = program(start.mech, start.q, start.v, start.t, start.states)
+    frequencies, damping, values, shapes, status = _modes(local, start.status, count, damped)
+    return Modes(
+        frequencies=frequencies,
+        damping=damping,
+        eigenvalues=values,
+        shapes=shapes,
+        q=start.q,
+        accelerations=local.accelerations,
+        t=start.t,
+        status=status,
+        mechanism=BroadcastTree(start.mech, ()),
+    )
+
+
+class ReducedEquations(NamedTuple):
+    """Equations of small motions in independent coordinates y.
+
+    Attributes:
+        matrix: A; for undamped modes −M⁻¹K.
+        mass: (count, count), M.
+        to_bodies: (m, count), velocities of the bodies by ẏ.
+        accelerations: (m,), v̇ of the bodies.
+        status: see `Modes`.
+    """
+
+    matrix: Float[Array, "states states"]
+    mass: Float[Array, "count count"]
+    to_bodies: Float[Array, "m count"]
+    accelerations: Float[Array, " m"]
+    status: Int[Array, ""]
+
+
+def _reduced_equations(choice: Choice, damped: bool, mech: Mechanism, q, v, t, states) -> ReducedEquations:
+    """Return the `ReducedEquations` in a state of the bodies; array code of one sample."""
+    local, count = local_motion(choice, mech, q, v, t, states), choice.freedom
+    matrix = local.rates if damped else local.rates[count : 2 * count, :count]
+    _, v_changes, _, _ = local.changes
+    return ReducedEquations(matrix, local.mass, v_changes[:, count : 2 * count], local.motion[2], local.status)
+
+
+@eqx.filter_jit
+def _modes(local: ReducedEquations, start_status, count: int, damped: bool) -> tuple[Array, ...]:
+    """Return frequencies, damping, eigenvalues, shapes and the status of `Modes`."""
+    matrix, mass, to_bodies, _, status = local
+    status = jnp.where(start_status == Status.CONVERGED, status, start_status)
+    good, unit = status == Status.CONVERGED, jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+    matrix, mass = jnp.where(good, matrix, -unit), jnp.where(good, mass, jnp.eye(count, dtype=mass.dtype))
+    root = jnp.linalg.cholesky(mass) if count > 1 else _root(mass)
+    good = good & jnp.all(jnp.isfinite(root)) & jnp.all(jnp.diagonal(root) > 0)
+    status = jnp.where((status == Status.CONVERGED) & ~good, int(Status.SINGULAR), status)
+    root = jnp.where(good, root, jnp.eye(count, dtype=mass.dtype))
+    values, vectors = (_damped if damped else _undamped)(matrix, mass, root, count)
+    shapes = vectors.T @ jnp.where(good, to_bodies, 1).T.astype(vectors.dtype)
+    # The largest entry, which defines the phase, is positive.
+    largest = jnp.take_along_axis(shapes, jnp.argmax(jnp.abs(shapes), axis=1)[:, None], axis=1)
+    shapes = shapes * jnp.conj(largest) / _positive(_size(largest))
+    size, kept = _size(values), slice(0, shapes.shape[0])
+    found = size[kept] / (2 * np.pi), (-values.real / _positive(size))[kept], values, shapes
+    return *(jnp.where(good, x, jnp.nan) for x in found), status
+
+
+@eqx.filter_jit
+def _closed(mech: Mechanism, q, moves, t) -> tuple[Array, Array]:
+    """Return configurations (T, n) with closed joints near q displaced by the rows of `moves` (T, m), and their status."""
+    displaced = jax.vmap(lambda d: mech.layout.retract(q, d))(moves)
+    return jax.vmap(lambda q: assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)[:2])(displaced)
+
+
+def _undamped(matrix, mass, root, count: int) -> tuple[Array, Array]:
+    """Return λ (count,) and vectors y (count, count) as columns with yᵀM y = 1, for ÿ = `matrix` y; M = `root` `root`ᵀ."""
+    if count == 1:
+        squares, vectors = -matrix[0], 1 / root
+    else:
+        stiffness = -mass @ matrix
+        lower = lambda x: jax.scipy.linalg.solve_triangular(root, x, lower=True)
+        reduced = lower(lower((stiffness + stiffness.T) / 2).T)
+        squares, vectors = symmetric_eigen((reduced + reduced.T) / 2)
+        vectors = jax.scipy.linalg.solve_triangular(root.T, vectors, lower=False)
+    size = _root(jnp.abs(squares))
+    values = jnp.where(squares < 0, size + 0j, 1j * size)
+    order = jnp.argsort(size)
+    return values[order], vectors[:, order]
+
+
+def _damped(matrix, mass, root, count: int) -> tuple[Array, Array]:
+    """Return λ of the whole `matrix`, and the vectors y of the modes as columns (count, modes) with yᴴM y = 1."""
+    if matrix.shape[0] == 2:
+        half, product = jnp.trace(matrix) / 2, matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0]
+        square = half**2 - product
+        size = _root(jnp.abs(square))
+        apart = jnp.where(square < 0, 1j * size, size + 0j)
+        values, vectors = jnp.stack([half + apart, half - apart]), jnp.ones((1, 2), apart.dtype)
+    else:
+        values, _, vectors = general_eigen(matrix)
+        vectors = vectors[:count]
+    order = _order(jax.lax.stop_gradient(values))
+    vectors = vectors[:, order][:, : matrix.shape[0] - count]
+    scaled = root.T.astype(vectors.dtype) @ vectors
+    modal = jnp.sum(scaled.real**2 + scaled.imag**2, axis=0)
+    return values[order], vectors / _positive(_root(modal))[None, :]
+
+
+def _order(values: Complex[Array, " values"]) -> Int[Array, " values"]:
+    """Return the indices that sort eigenvalues by size, with the second ones of pairs after all others.
+
+    Of a double zero, which rounding splits in any direction, half of the values are second ones.
+    """
+    by_size = jnp.argsort(jnp.abs(values))
+    values = values[by_size]
+    size = jnp.abs(values)
+    zero = size <= ZERO_ROOT_ROUNDINGS * jnp.finfo(size.dtype).eps ** 0.5 * jnp.max(size)
+    half = (jnp.sum(zero) + 1) // 2
+    second = jnp.where(zero, jnp.arange(size.size) >= half, values.imag < 0)
+    return by_size[jnp.argsort(second, stable=True)]
+
+
+def _size(values: Array) -> Array:
+    """Return |λ|, with a derivative of zero at zero."""
+    return _root(values.real**2 + values.imag**2)
+
+
+def _root(x: Array) -> Array:
+    """Return √x, with a derivative of zero at zero."""
+    return jnp.where(x == 0, 0, jnp.sqrt(jnp.where(x == 0, 1, x)))
+
+
+def _positive(x: Array) -> Array:
+    """Return x with 1 in place of zeros."""
+    return jnp.where(x == 0, 1, x)
