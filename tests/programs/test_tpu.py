@@ -13,6 +13,7 @@ import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design
 from jaxmbs import planar
 from jaxmbs.programs import backends
+from jaxmbs.programs.backends.tpu import kernel
 from jaxmbs.programs.backends.tpu.backend import KernelInterpreted
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.runtime import primitive, tuning
@@ -31,8 +32,7 @@ EPS = float(np.finfo(np.float32).eps)
 def interpreted(f, *args):
     """Return the results of a function of a batch, by the kernel of a TPU."""
     with primitive.emission("tpu-on-host"):
-        compiled = jax.jit(f)
-        return jax.tree.map(np.array, jax.block_until_ready(compiled(*args)))
+        return jax.tree.map(np.array, jax.jit(f)(*args))
 
 
 def single(tree):
@@ -211,6 +211,22 @@ def test_what_has_no_kernel():
         text = str(mbs.explain(four_bar(four_bar_design()), four_bar_guess(four_bar_design(), 0.5)))
     assert "XLA" in text
     assert "float64" in text
+
+
+def test_what_the_compiler_of_kernels_refuses(monkeypatch):
+    """XLA computes it, with a warning that names the program and the reason. JAX lowers for TPUs without one."""
+    monkeypatch.setattr(kernel.Tiles, "compute", lambda self, node, values: lax.lgamma(jnp.ones(kernel.TILE)))
+
+    def text():
+        f = jax.jit(jax.vmap(mbs.program(jnp.sin)))
+        return f.trace(np.ones(5, np.float32)).lower(lowering_platforms=("tpu",)).as_text()
+
+    with pytest.warns(mbs.PerformanceWarning, match="program sin has no kernel on this TPU.*lgamma"):
+        by_xla = text()
+    assert "tpu_custom_call" not in by_xla
+    assert "stablehlo.sine" in by_xla
+    monkeypatch.undo()
+    assert "tpu_custom_call" in text()
 
 
 def test_backends_of_a_tpu():
