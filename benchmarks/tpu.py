@@ -1,7 +1,7 @@
 """Kernels for TPUs without a TPU: `make bench-tpu`, or `python benchmarks/tpu.py [words in the names of cases]`.
 
-libtpu compiles the cases for v5e and v6e, one process for each case. The numbers of a case replace older ones in tpu.json, and
-the table of tpu.md is made from it. Times are those of the processor, which other work on the machine changes little.
+libtpu compiles the cases for v5e and v6e, each in its own process. The numbers of a case replace older ones in tpu.json, of
+which the table of tpu.md is made. Times are those of the processor, which other work on the machine changes little.
 """
 
 import json

@@ -42,7 +42,7 @@ class AbstractEvaluation(abc.ABC):
     def once(self, node: Node, x: Array) -> Array:
         """Return the result x of a node so that compilers do not compute it a second time where that would matter.
 
-        Decisions matter: computed again in another place, they may come out differently, because rounding is different there.
+        Decisions matter: computed again in another place, where rounding is different, they may come out differently.
         """
 
     @abc.abstractmethod
