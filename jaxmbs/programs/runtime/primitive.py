@@ -262,8 +262,8 @@ def _lowering_rule(platform: str):
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             warnings.warn(
-                f"the program {program.name} has no kernel on this {platform.upper()} and runs as elementwise XLA, which is "
-                f"slow: JAX's compiler of kernels says {reason!r}",
+                f"the program {program.name} has no kernel on this {platform.upper()} and runs as elementwise XLA, which "
+                f"is slow: JAX's compiler of kernels says {reason!r}",
                 PerformanceWarning,
                 stacklevel=1,
             )
