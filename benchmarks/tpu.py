@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,8 +33,8 @@ SAMPLES = 2**16
 MAX_SECONDS = 900
 # Cases of `gpu_cases` that are left out, because others differ from them only in the number of steps.
 SHORT = ("four-bar, joint coordinates", "four-bar, Augmented")
-# Name of the inner program of a search for a path, and its number of steps.
-PATH, PATH_STEPS = "synthesis.path, steps of a search", 10
+# Name of the inner program of a search for a path.
+PATH = "synthesis.path, ten steps"
 # Pattern of the bytes of vector memory of a kernel, in the code that libtpu has optimised.
 VMEM = r'"tpu_custom_call".*"memory_space":"1","offset":"0","size":"(\d+)"'
 # Head of the table.
@@ -48,15 +49,10 @@ def path_steps():
     """Return the function of a batch of starts that `synthesis.path` compiles, and its arguments for two starts."""
     original = multistart._compiled_steps
 
-    def raise_found(problem, _steps):
-        """Return a function that raises `Found`."""
+    def end_search(problem, *args):
+        raise Found(original(problem, 10), args)
 
-        def run(*args):
-            raise Found(original(problem, PATH_STEPS), args)
-
-        return run
-
-    multistart._compiled_steps = raise_found
+    multistart._compiled_steps = lambda problem, _: partial(end_search, problem)
     try:
         synthesis.path([[0.0, 0.0], [1.0, 0.2], [1.2, 1.0], [0.1, 0.9]], starts=2)
     except Found as found:
@@ -65,11 +61,8 @@ def path_steps():
 
 def compile_case(name, chip):
     """Return the numbers of a case for a chip."""
-    if name == PATH:
-        function, batch = path_steps()
-    else:
-        one, batch_of = CASES[name].make(np.float32)
-        function, batch = jax.vmap(one), batch_of(2)
+    one, batch_of = (None, None) if name == PATH else CASES[name].make(np.float32)
+    function, batch = path_steps() if name == PATH else (jax.vmap(one), batch_of(2))
     device = topologies.get_topology_desc(platform="tpu", topology_name=CHIPS[chip]).devices[0]
     many = lambda shape: (SAMPLES, *shape[1:]) if shape[:1] == (2,) else shape
     argument = lambda x: jax.ShapeDtypeStruct(many(x.shape), x.dtype, sharding=SingleDeviceSharding(device))
@@ -93,7 +86,9 @@ def compile_case(name, chip):
 def table(results):
     """Return the text of tpu.md."""
     lines = [HEAD, re.sub(r"[^|]+", "---", HEAD)]
-    for key, row in results["cases"].items():
+    keys = [f"{name}; {chip}" for name in (*CASES, PATH) for chip in CHIPS]
+    for key in filter(results["cases"].get, keys):
+        row = results["cases"][key]
         cells = [f"{x:.1f}" if isinstance(x, float) else f"{x:,}" if isinstance(x, int) else x for x in row.values()]
         lines.append(f"| {' | '.join([*key.split('; '), *cells])} |")
     explained = (
@@ -110,7 +105,7 @@ def main():
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"cases": {}}
     results |= {"jax": version("jax"), "libtpu": version("libtpu")}
     names = [name for name in (*CASES, PATH) if name not in SHORT and all(word in name for word in sys.argv[1:])]
-    for name, chip in [(name, chip) for name in names for chip in CHIPS]:
+    for chip, name in [(chip, name) for chip in CHIPS for name in names]:
         # A process that was stopped leaves this file, and the next one would wait for it.
         Path(tempfile.gettempdir(), "libtpu_lockfile").unlink(missing_ok=True)
         try:
