@@ -94,8 +94,8 @@ def table(results):
     explained = (
         f"By `benchmarks/tpu.py`, with JAX {results['jax']} and libtpu {results['libtpu']}: {SAMPLES:,} samples in float32 "
         "on one device. *XLA operations* are those of the code that libtpu has optimised, with programs too large for a "
-        "kernel. *VMEM* is the vector memory that the largest kernel may take, 17 MB for spilled values included. libtpu "
-        "gives no number of cycles or flops of kernels."
+        "kernel. *VMEM* is the vector memory that libtpu reserves for the largest kernel. libtpu gives no number of cycles "
+        "or flops of kernels."
     )
     return "\n".join(["# Kernels for TPUs, compiled without a TPU", "", explained, "", *lines, ""])
 
