@@ -11,7 +11,7 @@ NEWEST := .venv-newest/bin
 QUICK := tests/system/test_topology.py tests/system/test_messages.py tests/planar/test_jacobians_by_hand.py tests/numerics \
 	tests/haug/test_3_1_concepts.py tests/haug/test_3_6_analysis.py tests/project/test_interface.py tests/project/test_settings.py
 
-.PHONY: help demo quick test test-all test-variants test-slow test-kernels test-newest test-tpu consistent verify campaign bench \
+.PHONY: help demo quick test test-all test-variants test-slow test-kernels test-newest test-tpu bench-tpu consistent verify campaign bench \
 	comparison numbers docs figures site-check wheel lint format clean
 
 help: ## the targets
@@ -47,8 +47,12 @@ consistent: lint ## lists and pages that a new class has to be added to, see CON
 	$(BIN)/pytest tests/spatial tests/viz tests/io/test_model_files.py -k "forgotten or is_complete or published_schema"
 
 # Of libtpu alone: JAX looks for TPUs wherever it finds it, so it has a folder of its own.
+FOR_TPU = PYTHONPATH=.venv/libtpu JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 ALLOW_MULTIPLE_LIBTPU_LOAD=1
 test-tpu: .venv/libtpu ## kernels for TPUs, compiled by their own compiler
-	PYTHONPATH=.venv/libtpu JAX_PLATFORMS=cpu TPU_SKIP_MDS_QUERY=1 ALLOW_MULTIPLE_LIBTPU_LOAD=1 $(BIN)/pytest -W default tests/programs/test_tpu_compiler.py
+	$(FOR_TPU) $(BIN)/pytest -W default tests/programs/test_tpu_compiler.py
+
+bench-tpu: .venv/libtpu ## benchmarks/tpu.md: time, memory and size of kernels for TPUs
+	$(FOR_TPU) $(BIN)/python benchmarks/tpu.py
 
 # MuJoCo, Pinocchio and Exudyn take part in the diagrams if they are installed: .venv/bin/pip install -e ".[bench]"
 verify: .venv/installed ## every published problem and closed form; writes the page "Verification"

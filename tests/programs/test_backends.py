@@ -49,6 +49,21 @@ def test_what_no_backend_of_its_own_takes_runs_by_xla(platform):
     assert backends.backend_for("llvm", platform).explain() == "straight-line, XLA"
 
 
+@pytest.mark.parametrize("emission", ["xla", "tpu-on-host"])
+def test_decisions_are_made_once(emission):
+    """Fusions that compare rounded numbers, each for itself, would exchange rows in one place and not in another."""
+    program = mbs.program(jnp.linalg.solve)
+    matrix, rhs = np.ones((8, 4, 4), np.float32), np.ones((8, 4), np.float32)
+    comparisons = program.trace(matrix[0], rhs[0]).operations["gt"]
+    assert comparisons == 6
+    with primitive.emission(emission):
+        lower = jax.jit(jax.vmap(program)).trace(matrix, rhs).lower
+        assert lower().compile().as_text().count("direction=GT") == comparisons
+        if emission == "xla":
+            elsewhere = lower(lowering_platforms=("rocm",)).as_text()
+            assert elsewhere.count("optimization_barrier") == comparisons
+
+
 def test_an_emission_that_does_not_exist_is_named():
     message = f"must be one of {', '.join(map(repr, backends.EMISSIONS))}, got 'cuda'"
     with pytest.raises(ValueError, match=message):

@@ -13,6 +13,7 @@ import jaxmbs as mbs
 from dynamic_problems import four_bar, four_bar_design
 from jaxmbs import planar
 from jaxmbs.programs import backends
+from jaxmbs.programs.backends.tpu import kernel
 from jaxmbs.programs.backends.tpu.backend import KernelInterpreted
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.runtime import primitive, tuning
@@ -31,8 +32,7 @@ EPS = float(np.finfo(np.float32).eps)
 def interpreted(f, *args):
     """Return the results of a function of a batch, by the kernel of a TPU."""
     with primitive.emission("tpu-on-host"):
-        compiled = jax.jit(f).lower(*args).compile(OPTIMISED)
-        return jax.tree.map(np.array, jax.block_until_ready(compiled(*args)))
+        return jax.tree.map(np.array, jax.jit(f)(*args))
 
 
 def single(tree):
@@ -191,7 +191,7 @@ def test_simulation_and_gradient(formulation):
     assert_near(interpreted(batch, lengths), jax.jit(batch)(lengths), 40)
 
 
-def test_what_has_no_kernel():
+def test_what_has_no_kernel(monkeypatch):
     """Double precision, too many operations, too much memory: XLA computes it, and `explain` says so."""
     backend = KernelInterpreted()
     double = mbs.program(jnp.sin).trace(np.float64(1.0))
@@ -200,17 +200,30 @@ def test_what_has_no_kernel():
     long = mbs.program(lambda x: lax.scan(lambda c, _: (jnp.sin(c), c), x, length=100_000)[1])
     assert "vector memory" in backend.refusal(long.trace(np.float32(1.0)))
 
-    def many(x):
-        for k in range(tuning.MAX_OPERATIONS_TPU + 10):
-            x = x * np.float32(1 + k % 7) + np.float32(0.5)
-        return x
-
-    assert "operations" in backend.refusal(mbs.program(many).trace(np.float32(1.0)))
+    monkeypatch.setattr(tuning, "MAX_OPERATIONS_TPU", 4)
+    assert "operations" in backend.refusal(mbs.program(jnp.linalg.det).trace(np.eye(3, dtype=np.float32)))
+    monkeypatch.undo()
     with primitive.emission("tpu-on-host"):
         np.testing.assert_allclose(jax.jit(mbs.program(jnp.sin))(0.5), np.sin(0.5), rtol=1e-12)
         text = str(mbs.explain(four_bar(four_bar_design()), four_bar_guess(four_bar_design(), 0.5)))
     assert "XLA" in text
     assert "float64" in text
+
+
+def test_what_the_compiler_of_kernels_refuses(monkeypatch):
+    """XLA computes it, with a warning that names the program and the reason. JAX lowers for TPUs without one."""
+    monkeypatch.setattr(kernel.Tiles, "compute", lambda self, node, values: lax.lgamma(jnp.ones(kernel.TILE)))
+
+    def text():
+        f = jax.jit(jax.vmap(mbs.program(jnp.sin)))
+        return f.trace(np.ones(5, np.float32)).lower(lowering_platforms=("tpu",)).as_text()
+
+    with pytest.warns(mbs.PerformanceWarning, match="program sin has no kernel on this TPU.*lgamma"):
+        by_xla = text()
+    assert "tpu_custom_call" not in by_xla
+    assert "stablehlo.sine" in by_xla
+    monkeypatch.undo()
+    assert "tpu_custom_call" in text()
 
 
 def test_backends_of_a_tpu():

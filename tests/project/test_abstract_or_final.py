@@ -19,7 +19,6 @@ OPTIONAL = {
         *("lacks_marks", "lengths", "within"),
     },
     "AbstractEffort": {"measures"},
-    "AbstractEvaluation": {"operation"},
     "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
     "AbstractInertialEffort": {"kinetic"},
     "AbstractStatefulForce": {"at_start"},

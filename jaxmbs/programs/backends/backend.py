@@ -24,10 +24,13 @@ class AbstractBackend(abc.ABC):
         by_threads: True if each sample has a thread of its own, as on GPUs.
         by_shard_map: True if a batch is divided among devices by `jax.shard_map`, which all platforms support; custom
             partitioning, which also keeps shards along several axes, fails on TPUs.
+        by_other_compiler: True if a compiler of JAX makes the code while XLA's operations are lowered. If it refuses a
+            program, XLA computes it, with a `PerformanceWarning`.
     """
 
     by_threads: ClassVar[bool] = False
     by_shard_map: ClassVar[bool] = False
+    by_other_compiler: ClassVar[bool] = False
 
     @abc.abstractmethod
     def takes(self, platform: str) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 
+import jax
 from jax import Array
+from jax.experimental.xla_metadata import set_xla_metadata
 
-from jaxmbs.programs.graph.nodes import Loop, Node, Region
+from jaxmbs.programs.graph.nodes import REAL, Loop, Node, Region
 from jaxmbs.programs.tracing.program import Program
 
 # Operations of nodes that need no computation: constants, and values that a loop provides.
@@ -35,6 +37,13 @@ class AbstractEvaluation(abc.ABC):
     @abc.abstractmethod
     def compute(self, node: Node, values: Values) -> Array:
         """Return the result of a scalar operation, or a number from memory, its arguments being in `values`."""
+
+    @abc.abstractmethod
+    def once(self, node: Node, x: Array) -> Array:
+        """Return the result x of a node so that compilers do not compute it a second time where that would matter.
+
+        Decisions matter: computed again in another place, where rounding is different, they may come out differently.
+        """
 
     @abc.abstractmethod
     def stack(self, node: Node, values: Values) -> None:
@@ -73,7 +82,7 @@ class AbstractEvaluation(abc.ABC):
 
     def operation(self, node: Node, values: Values) -> None:
         """Compute a scalar operation of a region, and add its result to `values`."""
-        values[node.serial] = self.compute(node, values)
+        values[node.serial] = self.once(node, self.compute(node, values))
 
     def loop(self, node: Node, values: Values) -> None:
         """Compute a loop, and add its final values to `values`."""
@@ -111,3 +120,22 @@ class AbstractEvaluation(abc.ABC):
         values.update((loop.condition_params[k].serial, x) for k, x in zip(carried, state, strict=True))
         self.region(region, values)
         return self.value(condition, values)
+
+
+def is_decision(node: Node) -> bool:
+    """Return True for a truth value or an integer that is made from real numbers, whose rounding may change it."""
+    return node.kind != REAL and any(x.kind == REAL for x in node.args)
+
+
+def computed_once(x: Array) -> Array:
+    """Return x, which XLA's CPU compiler would otherwise compute again in each fusion that uses it.
+
+    That compiler removes `optimization_barrier` before it fuses, but keeps a function that it may not inline.
+    """
+    with set_xla_metadata(inlineable="false"):
+        return jax.jit(_same)(x)
+
+
+def _same(x):
+    """Return x."""
+    return x

@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental.xla_metadata import set_xla_metadata
 
 from jaxmbs.programs.backends.backend import AbstractBackend, over_batch
-from jaxmbs.programs.backends.evaluation import AbstractEvaluation
+from jaxmbs.programs.backends.evaluation import AbstractEvaluation, computed_once, is_decision
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Memory, Node
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
@@ -38,9 +37,8 @@ def evaluate(program: Program, *args, separate: bool = False):
     Args:
         program: program to run.
         args: its inputs.
-        separate: True to put every value that is used more than once, or in another region, into a function of its own.
-            XLA's CPU compiler computes shared values again in every fusion that needs them, unless they come from a
-            function that it may not inline.
+        separate: True to let XLA's CPU compiler compute every value once that is used more than once, or in another region;
+            False to let other compilers do so for decisions only.
     """
     return _Evaluation(program, args, separate).outputs()
 
@@ -90,11 +88,10 @@ class _Evaluation(AbstractEvaluation):
     def stack(self, node, values):
         self.memory[node.buffer] = jnp.stack([self.value(x, values) for x in node.args])
 
-    def operation(self, node, values):
-        if node.op == "load" or not self.separate:
-            super().operation(node, values)
-        elif node.serial in self.shared:
-            values[node.serial] = self.call(node, values)
+    def once(self, node, x):
+        if self.separate:
+            return computed_once(x) if node.op != "load" and node.serial in self.shared else x
+        return lax.optimization_barrier(x) if is_decision(node) else x
 
     @cached_property
     def shared(self) -> set[int]:
@@ -112,39 +109,6 @@ class _Evaluation(AbstractEvaluation):
                     ends += [loop.condition] if loop.condition else []
         several = {serial for serial, uses in self.live.uses.items() if uses > 1}
         return several | self.live.crossing | {x.serial for x in ends}
-
-    def call(self, node: Node, values):
-        """Return a shared node, computed with its expression in a function that XLA does not inline."""
-        leaves: dict[int, Node] = {}
-
-        def collect(x: Node) -> None:
-            """Add the arguments below x that are already computed to `leaves`."""
-            for arg in x.args:
-                if arg.op == "const":
-                    continue
-                if arg.serial in values:
-                    leaves[arg.serial] = arg
-                else:
-                    collect(arg)
-
-        collect(node)
-
-        def expression(*args):
-            """Return the node from the values of its leaves."""
-            inner = dict(zip(leaves, args, strict=True))
-
-            def value(x: Node):
-                """Compute a node below this one, and those that it needs, into `inner`."""
-                if x.op != "const" and x.serial not in inner:
-                    for arg in x.args:
-                        value(arg)
-                    inner[x.serial] = self.compute(x, inner)
-
-            value(node)
-            return inner[node.serial]
-
-        with set_xla_metadata(inlineable="false"):
-            return jax.jit(expression)(*(values[serial] for serial in leaves))
 
     def compute(self, node, values):
         if node.op == "load":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -25,6 +26,7 @@ from jaxmbs.programs.derivatives.derived import (
     linearized_programs,
     tangent_program,
 )
+from jaxmbs.programs.errors import PerformanceWarning
 from jaxmbs.programs.runtime import jax_compat
 from jaxmbs.programs.runtime.collector import without_garbage_collection
 from jaxmbs.programs.runtime.sharding import by_shard_map, by_shards
@@ -238,7 +240,7 @@ def _lowering_rule(platform: str):
         """Lower a program whose batch is divided among these devices."""
         return by_shard_map(lambda batch, *args: lower(*args, batch=batch, **params), devices, batch, args)
 
-    def rule(context, *args, **params):
+    def lower_in(context, *args, **params):
         """Lower a program by shards if it is partitioned, else as a whole."""
         function: Callable[..., list] = lower
         batch = params["batch"]
@@ -249,6 +251,23 @@ def _lowering_rule(platform: str):
         context, unchecked = jax_compat.without_varying_axes(context)
         with unchecked:
             return mlir.lower_fun(function, multiple_results=True)(context, *args, **params)
+
+    def rule(context, *args, **params):
+        """Lower a program, by XLA if the compiler of its backend refuses it."""
+        program = params["program"]
+        if not backend_for(params["emission"], platform, program).by_other_compiler:
+            return lower_in(context, *args, **params)
+        try:
+            return lower_in(context, *args, **params)
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            warnings.warn(
+                f"the program {program.name} has no kernel on this {platform.upper()} and runs as elementwise XLA, which "
+                f"is slow: JAX's compiler of kernels says {reason!r}",
+                PerformanceWarning,
+                stacklevel=1,
+            )
+            return lower_in(context, *args, **params | {"emission": "xla"})
 
     return rule
 

@@ -66,6 +66,7 @@ class KernelOnTPU(AbstractTiles):
     """Kernels on TPUs, by Pallas."""
 
     interpret = False
+    by_other_compiler = True
 
     def takes(self, platform):
         return platform == "tpu"

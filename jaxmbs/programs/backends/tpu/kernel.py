@@ -12,7 +12,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from jaxmbs.programs.backends.evaluation import AbstractEvaluation, Values
+from jaxmbs.programs.backends.evaluation import AbstractEvaluation, Values, computed_once, is_decision
 from jaxmbs.programs.backends.tpu.backend import SAMPLES_PER_TILE, TILE
 from jaxmbs.programs.graph.graph import formula_nodes
 from jaxmbs.programs.graph.nodes import INTEGER, REAL, TRUTH, Buffer, Memory, Node, reached_offsets
@@ -92,6 +92,10 @@ class Tiles(AbstractEvaluation):
             to_integer(as_tile(x)) if kind == TRUTH else as_tile(x) for x, kind in zip(inits, kinds, strict=True)
         ]
         return tuple(x - self._zero.astype(x.dtype) for x in numbers)
+
+    def once(self, node, x):
+        # For kernels that are interpreted on a CPU; Mosaic computes every value once.
+        return computed_once(x) if is_decision(node) else x
 
     def stack(self, node, values):
         for k, x in enumerate(node.args):
