@@ -36,6 +36,26 @@ def test_check_says_what_the_mechanism_is(run):
     assert found["operations"]["step of RK4"] < cartesian["operations"]["step of RK4"]
 
 
+def test_equilibrium_and_modes(run, tmp_path):
+    """Two uniform rods of length 1 hang, with ω² = 3 (1 ± 2 / √7) g / l; upside down they are unstable."""
+    code, found, _ = run("equilibrium", PENDULUM)
+    assert (code, found["stability"], found["status"]) == (0, "stable", {"CONVERGED": 1})
+    np.testing.assert_allclose(
+        [found["configuration"][name] for name in ("upper.y", "lower.y")], [-0.5, -1.5], atol=1e-9
+    )
+    code, found, _ = run("modes", PENDULUM, "--film", tmp_path / "second.gif", "--mode", 2)
+    assert code == 0
+    expected = np.sqrt(3 * (1 + np.array([-2, 2]) / 7**0.5) * 9.81) / (2 * np.pi)
+    np.testing.assert_allclose(found["frequencies"], expected, rtol=1e-9)
+    assert found["damping ratios"] == [0, 0]
+    with Image.open(tmp_path / "second.gif") as film:
+        assert film.n_frames > 1
+    over = changed(tmp_path / "over.json", PENDULUM, guess={"upper": [0, 0.5, 3.14], "lower": [0, 1.5, 3.14]})
+    assert run("equilibrium", over, "--method", "newton")[1]["stability"] == "unstable"
+    code, _, error = run("modes", PENDULUM, "--film", tmp_path / "third.gif", "--mode", 3)
+    assert (code, "there are 2 modes" in error) == (2, True)
+
+
 def changed(path, source=SLIDER, **parts):
     model = json.loads(Path(source).read_text())
     for key, value in parts.items():
