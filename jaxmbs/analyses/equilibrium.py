@@ -139,7 +139,7 @@ class Equilibrium(eqx.Module):
         shape = np.shape(self.q)
         parts = [*batch(shape[:-1]), f"{shape[-1]} coordinates", number("residual", self.residual)]
         traced = any(isinstance(x, jax.core.Tracer) for x in (self.status, self.stiffness))
-        known = [] if traced or np.ndim(self.status) else [self.stability]
+        known = [] if traced or np.ndim(self.status) else [str(self.stability)]
         return f"Equilibrium({'; '.join([*parts, *known, statuses(self.status)])})"
 
 
@@ -360,7 +360,7 @@ def _at_rest(options: Options, mech: Mechanism, near: Array, x: Array, t: Array,
     # Set entries at rounding level to zero, so that a zero stiffness has a zero determinant.
     stiffness = jnp.where(jnp.abs(at.reduced) > at.least_stiffness, at.reduced, 0)
     factors_of_stiffness = factor(stiffness)
-    compliance = jnp.max(jnp.abs(factors_of_stiffness.solve(np.eye(m, dtype=x.dtype))), initial=0)
+    compliance = jnp.max(jnp.abs(factors_of_stiffness.solve(jnp.eye(m, dtype=x.dtype))), initial=0)
     regular = found & (factors_of_stiffness.sign != 0) & (compliance * at.least_stiffness < 1)
     factors = factor(jnp.where(regular, at.reduced, jnp.eye(m, dtype=x.dtype)))
 
@@ -408,6 +408,8 @@ def _is_steady(equations: AbstractEquations, x: Array, t: Array, at: Balance) ->
 
 def _multipliers(options: Options, mech: Mechanism, q: Array, v: Array, a: Array, t: Array) -> Float[Array, " rows"]:
     """Return λ of all constraints and drivers in the state (q, v, a) of the bodies, of smallest norm."""
-    equations, _ = equations_at_rest(mech, t, Augmented(), steady=options.steady)
-    equations = with_reactive_forces(equations, q, v, t)[0] if options.steady else equations
-    return equations.balance_multipliers(q, v, a, t)
+    mech = equations_at_rest(mech, t, Augmented(), steady=options.steady)[0].mech
+    equations = Augmented().equations(mech)
+    if options.steady:
+        mech = with_reactive_forces(equations, q, v, t)[0].mech
+    return Augmented().equations(mech).balance_multipliers(q, v, a, t)

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.balance import Balance, balance_of_forces, constraint_force, equations_at_rest, force_at_rest
 from jaxmbs.analyses.equilibrium import Equilibrium, equilibrium, formulation_at_rest, stability_of
+from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.numerics.linear_algebra import factor
 from jaxmbs.numerics.results import Status, check_outside
@@ -246,8 +247,8 @@ class _Follower:
         if before == _count_negative(then.stiffness):
             return None
         at = self._bisect(now, distance, lambda point: _count_negative(point.stiffness) != before)
-        kind = "fold" if float(now.tangent[-1]) * float(then.tangent[-1]) < 0 else "bifurcation"
-        return CriticalPoint(kind, self.begin + self.span * float(at.p), np.asarray(at.q))
+        turns = float(now.tangent[-1]) * float(then.tangent[-1]) < 0
+        return CriticalPoint("fold" if turns else "bifurcation", self.begin + self.span * float(at.p), np.asarray(at.q))
 
     def _result(self, points: list[_Point], critical: list[CriticalPoint], status: Status) -> EquilibriumPath:
         """Return the points as an `EquilibriumPath`."""
@@ -255,7 +256,7 @@ class _Follower:
         stability = stability_of(stack.stiffness, np.zeros(len(points), int))
         return EquilibriumPath(self.begin + self.span * stack.p, stack.q, stability, tuple(critical), int(status))
 
-    def _equations(self, p):
+    def _equations(self, p: Array) -> AbstractEquations:
         """Return the equations at rest for the parameter p."""
         return equations_at_rest(self.build(p), self.t, self.formulation, steady=self.steady)[0]
 
