@@ -25,12 +25,14 @@ class Status(IntEnum):
     """No configuration near the guess satisfies the constraints; or, in a simulation, no motion has the velocities that
     were given by name."""
     NOT_CONVERGED = 2
-    """The motion was lost for a reason other than a lock-up, or a step budget ran out."""
+    """The motion was lost for a reason other than a lock-up, or a step budget ran out. In an equilibrium: none was found,
+    or a motion that should be steady is not."""
     LOCKED_UP = 3
     """The motion ends: past this time no configuration exists, and velocities grow without bound before it."""
     SINGULAR = 4
     """The position is right, but Φ_q is singular there (a bifurcation): the velocity is that with which the motion
-    arrives. In an assembly: the configuration nearest to the guess is not unique. In a simulation: the masses do not
+    arrives. In an assembly: the configuration nearest to the guess is not unique. In an equilibrium: configurations beside
+    it are at rest, too. In modes: the number of degrees of freedom is another one. In a simulation: the masses do not
     determine the motion, for example of a body without mass that nothing holds."""
     NON_FINITE = 5
     """A NaN or an infinity in the parameters, the times or the guess; or a simulated motion that grew without bound, as

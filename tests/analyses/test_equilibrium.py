@@ -97,6 +97,40 @@ def truss(load):
     return mbs.Mechanism({"apex": planar.Body()}, guides, forces=forces)
 
 
+def inverted_slider_crank(stiffness=40.0, free=1.2):
+    """Return a crank of length 0.5 with a spring in the slide of a rod and a tube, from its end to a point at (1, 0)."""
+    light = planar.Body(mass=0, inertia=0)
+    return mbs.Mechanism(
+        {"crank": planar.Body(mass=1.0, inertia=0.05), "rod": light, "tube": light},
+        {
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "A": planar.Revolute("ground", "tube", (1, 0), (0, 0)),
+            "B": planar.Revolute("crank", "rod", (0.5, 0), (0, 0)),
+            "slide": planar.Translational("tube", "rod", (0, 0), (0, 0)),
+        },
+        forces={"spring": mbs.JointSpring("slide", stiffness=stiffness, free=free)},
+    )
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS[:2], ids=lambda f: type(f).__name__)
+def test_over_centre(formulation):
+    """The spring holds the crank on both sides, at cos φ = (a² + l² − s₀²) / (2 a l), and not on the line between them."""
+    mech, angle = inverted_slider_crank(), np.arccos((1 + 0.25 - 1.44) / 1.0)
+    for start, method, expected, stability in (
+        (1.2, "descent", angle, "stable"), (-1.2, "descent", -angle, "stable"), (0.1, "newton", 0.0, "unstable")
+    ):  # fmt: skip
+        pin = 0.5 * np.array([np.cos(start), np.sin(start)])
+        turn = np.arctan2(pin[1], pin[0] - 1)
+        guess = {"crank": (0, 0, start), "tube": (1, 0, turn), "rod": (*pin, turn)}
+        rest = mbs.equilibrium(mech, guess, method=method, formulation=formulation)
+        assert (rest.status, rest.stability) == (0, stability)
+        np.testing.assert_allclose(rest.q[2], expected, atol=1e-9)
+    # V″ = k (ds/dφ)² where the spring is not stretched, ds/dφ = a l sin φ / s.
+    rest = mbs.equilibrium(mech, {"crank": (0, 0, 1.9), "tube": (1, 0, 2.7), "rod": (-0.1, 0.5, 2.7)})
+    frequency = mbs.modes(mech, rest.q, damped=False).frequencies[0]
+    np.testing.assert_allclose((2 * np.pi * frequency) ** 2 * 0.05, 40 * (0.5 * np.sin(angle) / 1.2) ** 2, rtol=1e-9)
+
+
 def test_truss_snaps_through():
     """Below the limit load 2 (∛2 − 1)^1.5 the apex stays up; above it, it snaps through."""
     limit = 2 * (2 ** (1 / 3) - 1) ** 1.5

@@ -20,7 +20,7 @@ LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
     "17_two_processes", "18_alphabet", "19_compressor", "20_identification",
-    "21_worn_pin", "22_desk_lamp",
+    "21_worn_pin", "22_desk_lamp", "23_suspension",
 )  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
@@ -325,3 +325,14 @@ def test_desk_lamp_rests_anywhere(outputs):
     assert torques["free length zero"] < 1e-9 < torques["free length 60 mm"] < torques["without springs"] / 5
     assert max(numbers["misses the exact solution by"].values()) < 1e-9
     assert max(numbers["way of the head after release (m)"]) < 1e-9
+
+
+@pytest.mark.slow
+def test_suspension_is_tuned(outputs):
+    """Newton's method squares the misfit in each step, as only right derivatives let it."""
+    numbers = found("23_suspension", outputs)
+    assert numbers["stability"] == "stable"
+    np.testing.assert_allclose(numbers["height (m)"], 0.295, rtol=1e-10)
+    np.testing.assert_allclose([numbers["frequencies (Hz)"][0], numbers["damping ratios"][0]], [1.25, 0.3], rtol=1e-10)
+    near = [x for x in numbers["largest misfit after each step"] if 1e-7 < x < 1e-2]
+    assert min(near) < 10 * max(near) ** 2 or len(near) == 1
