@@ -21,7 +21,7 @@ COMMANDS = {
     "simulate": "motion under forces, as a table",
     "kinematics": "motion that drivers determine, as a table",
     "equilibrium": "a configuration at rest, its stability and its reactions",
-    "modes": "frequencies, damping and shapes of small motions about an equilibrium",
+    "modes": "frequencies and damping of small motions about an equilibrium, and a film of a mode",
     "animate": "motion as a film: GIF, HTML or MP4",
     "synthesize": "find a linkage for a path, a curve, a function or a set of poses",
     "testspeed": "steps per second against batch size, seconds of compilation, device",

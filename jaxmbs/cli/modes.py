@@ -1,4 +1,4 @@
-"""`jaxmbs modes`: find frequencies, damping and shapes of small motions about an equilibrium."""
+"""`jaxmbs modes`: report frequencies and damping of small motions about an equilibrium, and film a mode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def arguments(parser) -> None:
     """Add the arguments of `jaxmbs modes` to its parser."""
     add_equilibrium(parser)
     parser.add_argument("--film", type=Path, metavar="FILE", help="write a film of a mode: .gif, .html or .mp4")
-    parser.add_argument("--mode", type=whole_number(1), default=1, metavar="K", help="the mode of the film; 1")
+    parser.add_argument("--mode", type=whole_number(1), default=1, metavar="K", help="mode to film, from 1; 1")
 
 
 def run(args) -> Report:
@@ -35,11 +35,13 @@ def run(args) -> Report:
         modes = mbs.modes(model, rest.q, args.time)
     if args.film is not None and args.mode > len(modes.frequencies):
         raise ValueError(f"--mode {args.mode}: there are {len(modes.frequencies)} modes")
-    frequencies = np.asarray(modes.frequencies)
+    frequencies, damping = np.asarray(modes.frequencies), np.asarray(modes.damping)
+    # Where nothing holds a motion, its eigenvalue is a double zero, split by the square root of rounding.
+    held = frequencies > np.finfo(frequencies.dtype).eps ** 0.4 * np.max(frequencies, initial=0)
     values |= {
         "status": status_names(modes.status),
-        "frequencies": without_noise(frequencies, np.max(frequencies, initial=0)),
-        "damping ratios": without_noise(np.asarray(modes.damping), 1),
+        "frequencies": without_noise(np.where(held, frequencies, 0), np.max(frequencies, initial=0)),
+        "damping ratios": without_noise(np.where(held, damping, 0), 1),
     }
     good = modes.status == mbs.Status.CONVERGED
     if args.film is not None and good:

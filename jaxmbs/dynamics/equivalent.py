@@ -7,17 +7,18 @@ from functools import partial
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jaxmbs.dynamics.velocity_ratios import (
-    at_values,
     check_determined_by_drivers,
-    force_at_rest,
+    force_without_reactions,
+    holds_rods,
     moving_elements,
     prescribed_values,
-    stopped,
     velocity_ratios,
+    with_constant_motions,
     with_elements,
+    with_held_motions,
 )
 from jaxmbs.element import require, unknown
 from jaxmbs.formulations.stateful import states_along, with_states
@@ -33,15 +34,17 @@ from jaxmbs.system.trajectory import Trajectory
 class Equivalent(eqx.Module):
     """Reduced inertia and force along a motion: J φ̈ + ½ J′ φ̇² = T + T_d with the effort T_d of the driver.
 
-    Arrays have an axis of time (T,), after those of a batch. Where the status of the motion is bad, ratios, inertia and
-    force are zero.
+    Arrays have an axis of time (T,), after those of a batch. Where the status is bad, ratios, inertia and force are zero.
 
     Attributes:
         coordinate: φ, the motion C(t) of the driver: an angle in radians, or a length.
         inertia: J(φ), twice the kinetic energy at φ̇ = 1: a moment of inertia, or a mass.
         inertia_rate: J′ = dJ/dφ.
-        force: T(φ), the sum of all applied forces at rest, as a torque or force along φ; its power is T φ̇.
+        force: T(φ), the sum of all applied forces at rest, without damping and friction, as a torque or force along φ; its
+            power is T φ̇.
         ratios: (T, m), velocities v/φ̇ of the bodies.
+        status: (T,), that of the motion; SINGULAR where the driver does not determine the velocities, as in a dead centre,
+            or where a force turns a rod about the line through its two ball joints.
 
     Examples:
         >>> motion = mbs.kinematics(mech, jnp.array([0.0, jnp.pi / 2]), guess)
@@ -55,12 +58,13 @@ class Equivalent(eqx.Module):
     inertia_rate: Float[Array, "*T"]
     force: Float[Array, "*T"]
     ratios: Float[Array, "*T m"]
+    status: Int[Array, "*T"]
 
 
 def equivalent(mech: Mechanism, motion: Trajectory, driver: str | None = None) -> Equivalent:
     """Return the reduced inertia and force of a mechanism at the coordinate φ of a driver, along a motion.
 
-    The velocities v/φ̇ follow from Φ_q v = −∂Φ/∂φ. They depend on the configuration only, so the motion may stand still.
+    The velocities follow from Φ_q (v/φ̇) = −∂Φ/∂φ. They depend on the configuration only, so they are defined at rest, too.
     dJ/dφ is exact, by differentiation of J along these velocities. Other drivers are held. The results are
     differentiable. For a batch use `jax.vmap`, or a `motion` with leading axes.
 
@@ -84,7 +88,8 @@ def equivalent(mech: Mechanism, motion: Trajectory, driver: str | None = None) -
     """
     elements = moving_elements(mech)
     if driver is None:
-        require(len(elements) == 1, f"name the driver: one of {', '.join(elements) or '(there are none)'}")
+        require(bool(elements), "equivalent needs a driver; the mechanism has none")
+        require(len(elements) == 1, f"name the driver: one of {', '.join(elements)}")
         (driver,) = elements
     require(driver in elements, unknown("driver", driver, elements))
     require(len(elements[driver].motions) == 1, f"driver {driver!r} prescribes several motions")
@@ -101,16 +106,22 @@ def _equivalent(mech: Mechanism, driver: str, *motion) -> Equivalent:
 
 def _equivalent_at(mech: Mechanism, driver: str, t, q, status, states) -> Equivalent:
     """Return the `Equivalent` at one time."""
-    mech = stopped(measure_marks(with_states(mech, states), q)[0], t)
+    mech = with_held_motions(measure_marks(with_states(mech, states), q)[0], t)
     (value,) = prescribed_values(moving_elements(mech)[driver], t)
+    still = jnp.zeros(mech.layout.m, q.dtype)
 
     def inertia(q, value):
-        """Return J, and the velocities v/φ̇, with the driver at a value of φ."""
-        moved = with_elements(mech, {driver: at_values(moving_elements(mech)[driver], value[None])})
-        (ratios,) = velocity_ratios(moved, [driver], q, t, status == Status.CONVERGED)[driver]
-        return 2 * energy(mech, q, ratios).kinetic, ratios
+        """Return J; the velocities v/φ̇ with the driver at a value of φ, and True if they are determined."""
+        moved = with_elements(mech, {driver: with_constant_motions(moving_elements(mech)[driver], value[None])})
+        found, regular = velocity_ratios(moved, [driver], q, t, status == Status.CONVERGED)
+        (ratios,) = found[driver]
+        # States of forces, such as the rate of a rotor behind a backlash, have an energy of their own.
+        return 2 * (energy(mech, q, ratios).kinetic - energy(mech, q, still).kinetic), (ratios, regular)
 
-    ratios = inertia(q, value)[1]
+    ratios, regular = inertia(q, value)[1]
     along = (mech.layout.rate(q, ratios), jnp.ones_like(value))
     found, rate, _ = jax.jvp(inertia, (q, value), along, has_aux=True)
-    return Equivalent(value, found, rate, force_at_rest(mech, q, t) @ ratios, ratios)
+    force = force_without_reactions(mech, q, still, t)
+    singular = (status == Status.CONVERGED) & ~(regular & holds_rods(mech, q, force))
+    status = jnp.where(singular, jnp.asarray(int(Status.SINGULAR), status.dtype), status)
+    return Equivalent(value, found, rate, force @ ratios, ratios, status)

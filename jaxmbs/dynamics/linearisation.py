@@ -14,7 +14,7 @@ from jaxtyping import Array, Complex, Float, Int
 
 from jaxmbs.dynamics.local_motion import AXES, Choice, LocalMotion, Start, inputs_of, start_of, with_inputs
 from jaxmbs.dynamics.quantities import MotionWithReactions, quantity
-from jaxmbs.element import unknown
+from jaxmbs.element import require, unknown
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.stateful import state_names, with_states
 from jaxmbs.numerics.arrays import is_concrete
@@ -45,7 +45,9 @@ class Linearisation(eqx.Module):
         q: (n,), the configuration.
         v: (m,), the velocities.
         t: time.
-        status: CONVERGED; NOT_ASSEMBLED; NON_FINITE; SINGULAR if the coordinates are not independent, or not enough.
+        status: CONVERGED; NOT_ASSEMBLED; NON_FINITE; SINGULAR if the coordinates are not independent, or not as many as
+            the degrees of freedom, or if masses do not determine the accelerations. Unless it is CONVERGED, the matrices
+            are NaN.
         coordinates: names of the independent coordinates, "pin.phi".
         state_names: names of x: "pin.phi", …, "velocity.pin.phi", …, "motor.current", ….
         input_names: names of u.
@@ -81,10 +83,11 @@ class Linearisation(eqx.Module):
         """Return the transfer function C (s I − A)⁻¹ B + D.
 
         Args:
-            s: complex numbers of any shape, in radians per unit of time; 1j ω for a harmonic input.
+            s: complex numbers of any shape, per unit of time; 1j * omega for a harmonic input. At poles, such as s = 0 with
+                a driver as input, the result is not finite.
 
         Returns:
-            The shape of s, then (outputs, inputs).
+            The shape of s, then the axes of a batch, then (outputs, inputs).
 
         Examples:
             >>> pushed = mbs.Mechanism(pendulum.bodies, pendulum.constraints, forces={"push": mbs.Torque("bob", 0.0)})
@@ -178,20 +181,26 @@ def linearise(
     output_names = tuple(name for output in outputs for name in _names(start.mech, output))
     local = start.local_motion(choice)
     if coordinates is not None and is_concrete(local.status) and local.status == Status.SINGULAR:
-        possible = ", ".join(names[k] for k in start.independent())
-        raise ValueError(f"coordinates {', '.join(coordinates)} do not determine the motion; {possible} do")
+        free = start.independent()
+        possible = ", ".join(names[k] for k in free)
+        raise ValueError(
+            f"coordinates {', '.join(coordinates)} are not independent, not {len(free)} as the degrees of freedom are, or "
+            f"masses do not determine their motion; independent are, for example, {possible}"
+        )
     chosen, moved = tuple(names[k] for k in independent), tuple(one.owner for one in choice.moved)
     rates = lambda names: tuple(f"velocity.{name}" for name in names)
     states = (*chosen, *rates(chosen), *state_names(start.mech), *moved, *rates(moved))
     output, by = _output_changes(start.mech, choice, start.t, local, outputs)
     cut = len(states)
+    matrices = (local.rates[:, :cut], local.rates[:, cut:], by[:, :cut], by[:, cut:], output, local.rate)
+    a, b, c, d, output, rate = (jnp.where(local.status == Status.CONVERGED, x, jnp.nan) for x in matrices)
     return Linearisation(
-        A=local.rates[:, :cut],
-        B=local.rates[:, cut:],
-        C=by[:, :cut],
-        D=by[:, cut:],
+        A=a,
+        B=b,
+        C=c,
+        D=d,
         output=output,
-        rate=local.rate,
+        rate=rate,
         q=local.motion[0],
         v=local.motion[1],
         t=start.t,
@@ -209,6 +218,7 @@ def _independent(start: Start, coordinates: Sequence[str] | None, names: Sequenc
     Raises:
         ValueError: an unknown name; traced numbers without names; no degree of freedom.
     """
+    require(not isinstance(coordinates, str), f"coordinates must be a tuple of names, such as ({coordinates!r},)")
     if coordinates is None:
         if not start.is_known:
             possible = ", ".join(names)
@@ -227,7 +237,7 @@ def _names(mech: Mechanism, output: Output) -> list[str]:
         return [output]
     body, point = output
     mech.layout.point(body, point, mech.coordinates())
-    place = ",".join(f"{x:g}" if is_concrete(x) else "…" for x in (np.asarray(point) if is_concrete(point) else point))
+    place = ",".join(f"{float(x):g}" if is_concrete(x) else "…" for x in point)
     return [f"point({body},{place}).{axis}" for axis in AXES[: mech.layout.dimension]]
 
 

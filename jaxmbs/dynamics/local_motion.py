@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.analyses.assembly import assembled_configuration, is_assembled
+from jaxmbs.analyses.balance import hold_motions
 from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.element import errors_of, require, unknown
 from jaxmbs.forces.values import OfState, as_value, evaluate
@@ -24,9 +25,9 @@ from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.free_directions import FreeDirections, free_directions
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.formulations.stateful import equations_of, state_names, states_along, states_of
-from jaxmbs.motion import AbstractMotion, Constant
+from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import finite, instance_of, is_concrete, with_fields
-from jaxmbs.numerics.linear_algebra import dependent_columns, factor_symmetric_positive
+from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, redundancy
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.roots import root_near
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, gap_limit
@@ -43,7 +44,7 @@ CLOSING_REFINEMENTS = 2
 
 
 class Input(NamedTuple):
-    """One number by which a mechanism is moved from outside.
+    """One scalar input of the linear equations.
 
     Attributes:
         owner: name of the force or driver.
@@ -62,7 +63,7 @@ class Input(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The known part of a linearisation.
+    """Static arguments of a linearisation.
 
     Attributes:
         formulation: chooses the coordinates.
@@ -94,8 +95,8 @@ class LocalMotion(NamedTuple):
         motion: (q, v, a, z) of the bodies and of states of forces.
         changes: their derivatives, each with the axis of p last.
         mass: (freedom, freedom), ZᵀM Z.
-        status: CONVERGED; NOT_ASSEMBLED; SINGULAR if `freedom` is not the number of degrees of freedom, or if the chosen
-            velocities are not independent; NON_FINITE.
+        status: CONVERGED; NOT_ASSEMBLED; SINGULAR if `freedom` is not the number of degrees of freedom, if the chosen
+            velocities are not independent, or if masses do not determine the accelerations; NON_FINITE.
     """
 
     rate: Float[Array, " states"]
@@ -104,12 +105,6 @@ class LocalMotion(NamedTuple):
     changes: tuple[Array, Array, Array, Array | None]
     mass: Float[Array, "freedom freedom"]
     status: Int[Array, ""]
-
-
-def hold_motions(mech: Mechanism, t) -> Mechanism:
-    """Return the mechanism with all prescribed motions held at their values at the time t."""
-    held = lambda motion, _: motion if isinstance(motion, Constant) else Constant(motion(t))
-    return _with_motions(mech, {}, held)
 
 
 def with_inputs(mech: Mechanism, inputs: Sequence[Input], t, motions, rates, values) -> Mechanism:
@@ -199,8 +194,10 @@ def inputs_of(mech: Mechanism, names: Sequence[str], q, t) -> tuple[Input, ...]:
     """Return the `Input` of each name, and one for each entry of an argument that is a vector.
 
     Raises:
-        ValueError: an unknown name, a force without an argument that can change, or a driver with several motions.
+        ValueError: an unknown name or one that is given twice, a force without an argument that can change, or a driver
+            with several motions.
     """
+    require(not isinstance(names, str), f"inputs must be a tuple of names, such as ({names!r},)")
     found: list[Input] = []
     for name in names:
         owner, _, axis = name.rpartition(".")
@@ -213,10 +210,12 @@ def inputs_of(mech: Mechanism, names: Sequence[str], q, t) -> tuple[Input, ...]:
             found += chosen
         elif owner in mech.drivers and not axis:
             if len(mech.drivers[owner].motions) != 1:
-                raise ValueError(f"input {name!r}: a driver with one motion is needed, this one has several")
+                raise ValueError(f"input {name!r}: the driver must have one motion, this one has several")
             found.append(Input(owner, ""))
         else:
             raise ValueError(unknown("input (force or driver)", name, [*mech.forces, *mech.drivers]))
+    for one in found:
+        require(found.count(one) == 1, f"input {one.name!r} is given twice")
     return tuple(found)
 
 
@@ -301,6 +300,7 @@ def start_of(mech: Mechanism, q, v, t, formulation: AbstractFormulation | None) 
         require(jnp.ndim(q.t) == 0, "q is a whole motion; pick one time, jax.tree.map(lambda x: x[k], run)")
         v, t, states = q.v if v is None else v, q.t, states_along(mech, q) if state_names(mech) else None
     mech, q, t = analysis_inputs(mech, q, t)
+    require(t.ndim == 0, f"t must be one time, got shape {t.shape}")
     status = jnp.asarray(np.int32(Status.CONVERGED))
     if all(map(is_concrete, jax.tree.leaves((mech, q, t)))) and not is_assembled(mech, q, t):
         q, status, _ = assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)
@@ -375,9 +375,13 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
     column = lambda d: jax.jvp(near, (still,), (d,))[1]
     rate, motion = near(still)
     rates, changes = jax.vmap(column, out_axes=-1)(np.eye(size, dtype=q.dtype))
-    freedom = jnp.sum(~dependent_columns(free.jacobian))
-    regular = (freedom == m) & _is_basis(free) & ~equations.singular(x, 0 * u, t, 0 * t)
-    mass = basis[:, :count].T @ equations.mass(x, t) @ basis[:, :count]
+    regular = (free.freedom == m) & _is_basis(free) & ~equations.singular(x, 0 * u, t, 0 * t)
+    mass_matrix, chosen = equations.mass(x, t), basis[:, :count]
+    mass = chosen.T @ mass_matrix @ chosen
+    # Diagonal entries as they would be if nothing cancelled, so that an inertia of zero is not taken for rounding.
+    sizes = jnp.diagonal(jnp.abs(chosen).T @ jnp.abs(mass_matrix) @ jnp.abs(chosen))
+    floor = jnp.full(count, redundancy(q.dtype), q.dtype)
+    regular = regular & jnp.all(factor_symmetric_semidefinite(mass, floor, sizes).kept > 0)
     regular = regular & jnp.all(jnp.isfinite(rates)) & jnp.all(jnp.isfinite(mass))
     status = jnp.where(regular, int(Status.CONVERGED), int(Status.SINGULAR))
     status = jnp.where(gap <= gap_limit(q.dtype, DEFAULT_TOLERANCE), status, int(Status.NOT_ASSEMBLED))

@@ -25,9 +25,6 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 from jaxmbs.system.summary import batch, statuses
 from jaxmbs.system.trajectory import Trajectory
 
-# Eigenvalues below this many square roots of the rounding unit, relative to the largest one, may be a split double zero: a
-# motion that nothing holds.
-ZERO_ROOT_ROUNDINGS = 64
 # Largest displacement in a film of a mode, relative to the size of the mechanism, or angle in radians.
 FILM_AMPLITUDE = 0.15
 
@@ -35,17 +32,19 @@ FILM_AMPLITUDE = 0.15
 class Modes(eqx.Module):
     """Modes of small motions about a configuration, in order of their frequencies.
 
-    There are as many modes as degrees of freedom and states of forces. A mode that oscillates is one of two complex
-    conjugate eigenvalues, the one with the positive imaginary part; one that does not is a real eigenvalue.
+    There are as many modes as degrees of freedom and states of forces; with `damped=False` as many as degrees of freedom.
+    An oscillating mode is listed by its eigenvalue with a positive imaginary part, any other one by a real eigenvalue. If
+    states of forces oscillate among themselves, partners of pairs fill the end of the list.
 
     Attributes:
         frequencies: (modes,), |λ| / 2π, in Hz if the unit of time is the second; ascending. The frequency of the damped
             oscillation is `eigenvalues.imag / 2π`.
-        damping: (modes,), ζ = −Re λ / |λ|: below 1 for an oscillation, 1 for a decay, negative if the motion grows.
+        damping: (modes,), ζ = −Re λ / |λ|: 1 for a decay, −1 for a growth without oscillation, between them for an
+            oscillation. Where nothing holds a motion, λ is zero to rounding, and ζ means nothing.
         eigenvalues: (values,), λ of the modes, then all others: partners of complex pairs, and second real eigenvalues of
             modes with ζ ≥ 1. With `damped=False` only those of the modes.
         shapes: (modes, m), velocities of the bodies, in the order of `Mechanism.velocities`; complex unless
-            `damped=False`. They have unit modal mass, φᴴMφ = 1, and their largest entry is positive.
+            `damped=False`. They have unit modal mass, φᴴMφ = 1, and their entry of largest modulus is real and positive.
         q: (n,), the configuration.
         accelerations: (m,), those of the bodies in this state; zero in an equilibrium.
         t: time.
@@ -97,12 +96,14 @@ class Modes(eqx.Module):
             The result of `mbs.viz.animate`.
 
         Raises:
-            ValueError: a batch of modes, a bad status, or a call inside jit, vmap or grad.
+            ValueError: no such mode, a batch of modes, a bad status, or a call inside jit, vmap or grad.
 
         Examples:
             >>> mbs.modes(pendulum, below).animate(0, "mode.html", frames=8).name
             'mode.html'
         """
+        if not 0 <= k < np.shape(self.frequencies)[-1]:
+            raise ValueError(f"there are {np.shape(self.frequencies)[-1]} modes, numbered from 0; got {k}")
         if np.ndim(self.frequencies) != 1:
             raise ValueError("animate shows one mode; pick one of the batch: jax.tree.map(lambda x: x[k], modes)")
         mech = self.mechanism.at_index(())
@@ -138,9 +139,9 @@ def modes(
     potential are included. If the configuration is no equilibrium, `accelerations` are not zero, and the modes are those
     of the linear terms alone, which depend on the coordinates.
 
-    With `damped=False` the mechanism is at rest, forces that depend on velocities count as zero there, and the stiffness
-    is its symmetric part: the modes of K φ = ω² M φ. This takes less time in batches, and runs on GPUs; eigenvalues of
-    unsymmetric matrices need a CPU.
+    With `damped=False` forces are evaluated at zero velocity, states of forces have their initial values, damping is left
+    out, and the stiffness is replaced by its symmetric part: the modes of K φ = ω² M φ. It takes less time in batches and
+    runs on GPUs; eigenvalues of unsymmetric matrices need a CPU.
 
     All results are differentiable. Derivatives of eigenvalues are those of simple ones; they stay right if other
     eigenvalues are equal to each other.
@@ -178,9 +179,9 @@ def modes(
         >>> print(jax.vmap(jax.grad(frequency))(jnp.array([0.0, 10.0])).round(5))
         [0.0127  0.01034]
     """
-    if v is not None and not damped:
-        raise ValueError("damped=False is for a mechanism at rest; leave it out for the modes about velocities v")
     start = start_of(mech, q, v, t, formulation)
+    if start.v is not None and not damped:
+        raise ValueError("damped=False needs a mechanism at rest: leave out velocities, or damped=False")
     if count is None:
         count = len(start.independent()) if start.is_known else start.grubler_count
     if count < 1:
@@ -277,30 +278,34 @@ def _damped(matrix, mass, root, count: int) -> tuple[Array, Array]:
         half, product = jnp.trace(matrix) / 2, matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0]
         square = half**2 - product
         size = _root(jnp.abs(square))
-        apart = jnp.where(square < 0, 1j * size, size + 0j)
-        values, vectors = jnp.stack([half + apart, half - apart]), jnp.ones((1, 2), apart.dtype)
+        # Of two real roots the larger one is computed without cancellation, and the other one from their product.
+        far = half + jnp.where(half < 0, -size, size)
+        near = product / _positive(far)
+        pair = jnp.stack([half + 1j * size, half - 1j * size])
+        values = jnp.where(square < 0, pair, jnp.stack([near, far]) + 0j)
+        vectors = jnp.ones((1, 2), values.dtype)
     else:
         values, _, vectors = general_eigen(matrix)
         vectors = vectors[:count]
-    order = _order(jax.lax.stop_gradient(values))
+    order = _order(jax.lax.stop_gradient(values), count)
     vectors = vectors[:, order][:, : matrix.shape[0] - count]
     scaled = root.T.astype(vectors.dtype) @ vectors
     modal = jnp.sum(scaled.real**2 + scaled.imag**2, axis=0)
     return values[order], vectors / _positive(_root(modal))[None, :]
 
 
-def _order(values: Complex[Array, " values"]) -> Int[Array, " values"]:
-    """Return the indices that sort eigenvalues by size, with the second ones of pairs after all others.
+def _order(values: Complex[Array, " values"], count: int) -> Int[Array, " values"]:
+    """Return the indices that sort eigenvalues by modulus: first one for each mode, then all others.
 
-    Of a double zero, which rounding splits in any direction, half of the values are second ones.
+    The others are conjugates, and so many real values that `count` of all values are others: the fastest decays.
     """
     by_size = jnp.argsort(jnp.abs(values))
     values = values[by_size]
-    size = jnp.abs(values)
-    zero = size <= ZERO_ROOT_ROUNDINGS * jnp.finfo(size.dtype).eps ** 0.5 * jnp.max(size)
-    half = (jnp.sum(zero) + 1) // 2
-    second = jnp.where(zero, jnp.arange(size.size) >= half, values.imag < 0)
-    return by_size[jnp.argsort(second, stable=True)]
+    real = values.imag == 0
+    surplus = count - jnp.sum(values.imag > 0)
+    rank = jnp.argsort(jnp.argsort(jnp.where(real, values.real, jnp.inf)))
+    others = (values.imag < 0) | (real & (rank < surplus))
+    return by_size[jnp.argsort(others, stable=True)]
 
 
 def _size(values: Array) -> Array:

@@ -9,15 +9,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.dynamics.reactions import Reactions, named_reactions, reactions_at
 from jaxmbs.dynamics.velocity_ratios import (
     check_determined_by_drivers,
-    force_at_rest,
+    force_without_reactions,
+    holds_rods,
     moving_elements,
-    stopped,
     velocity_ratios,
+    with_held_motions,
 )
 from jaxmbs.element import require, unknown
 from jaxmbs.forces import ClearanceRevolute, JointFriction
@@ -26,6 +27,7 @@ from jaxmbs.formulations.reactive import reactive_forces
 from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import Units, max_norm
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import map_forces, state_of
 from jaxmbs.system.layout import Layout
@@ -34,7 +36,7 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
 # Forces with dry friction whose field `velocity` is the sliding velocity at which friction sets in.
-DRY_FORCES = (JointFriction, ClearanceRevolute)
+DRY_FRICTION_TYPES = (JointFriction, ClearanceRevolute)
 
 
 class Statics(eqx.Module):
@@ -42,15 +44,18 @@ class Statics(eqx.Module):
 
     Attributes:
         reactions: of joints and drivers; see `Reactions`.
-        status: (T,), that of the motion; JAMMED where friction and reactions have no common solution.
+        status: (T,), that of the motion; JAMMED where friction and reactions have no common solution; SINGULAR where
+            drivers do not determine the velocities, as in a dead centre of the driver, or where a force turns a rod about
+            the line through its two ball joints. Other fields mean nothing where the status is bad.
         q: (T, n), the configurations.
         efforts: by the names of drivers, the force or torque that each needs; for an element that prescribes several
             motions (T, motions).
         ideal_efforts: the same without friction.
-        rates: Ċ of the drivers' motions in the given motion.
+        rates: the time derivative Ċ of each driver's motion C(t).
         ratios: velocities (T, m) of the bodies at a unit rate of each driver, with all other drivers held; for an element
             that prescribes several motions (T, motions, m).
-        loads: by the names of forces, the size of the force or torque of each element that has one.
+        loads: by the names of forces, the size of the force or torque of each force element that has one, except those that
+            depend on reactions or accelerations.
         layout: names and indices of the coordinates.
 
     Examples:
@@ -109,7 +114,7 @@ class Statics(eqx.Module):
                 in the ground frame.
 
         Returns:
-            (T,), a force per force, or a force per torque, … as driver and load are.
+            (T,), in units of the load divided by units of the driver's effort.
 
         Raises:
             ValueError: an unknown name, a driver of several motions, a force without a size, or a point or direction of
@@ -130,13 +135,13 @@ class Statics(eqx.Module):
         direction = jnp.asarray(direction, self.q.dtype)
         require(direction.shape == shape, f"direction must have shape {shape}, got {direction.shape}")
 
-        def advantage(q, ratios):
+        def ideal_advantage(q, ratios):
             """Return the ideal advantage in one configuration."""
-            moved = lambda q: self.layout.point(body, point, q)
-            velocity = jax.jvp(moved, (q,), (self.layout.rate(q, ratios),))[1]
+            position = lambda q: self.layout.point(body, point, q)
+            velocity = jax.jvp(position, (q,), (self.layout.rate(q, ratios),))[1]
             return jnp.sqrt(direction @ direction) / (direction @ velocity)
 
-        return vmap_axes(advantage, self.status.ndim)(self.q, self.ratios[driver])
+        return vmap_axes(ideal_advantage, self.status.ndim)(self.q, self.ratios[driver])
 
 
 def statics(mech: Mechanism, motion: Trajectory) -> Statics:
@@ -145,8 +150,9 @@ def statics(mech: Mechanism, motion: Trajectory) -> Statics:
     Solves Q + Φ_qᵀλ = 0 in the configurations of a motion. A slow motion has no inertia forces and no viscous damping. Dry
     friction does not depend on the speed: `JointFriction`, and the friction in a `ClearanceRevolute`, are those of
     sliding (μ_d) in the direction of the velocities of `motion`, and zero where nothing slides. All other forces are
-    those at rest. If constraints are redundant, reactions are those of `reactions`. The result is differentiable. For a
-    batch use `jax.vmap`, or a `motion` with leading axes.
+    evaluated at a velocity near zero, in the direction of the motion: losses in the gearbox of a motor count as forces. If
+    constraints are redundant, reactions are chosen as in `reactions`: λ of smallest norm. The result is differentiable. For
+    a batch use `jax.vmap`, or a `motion` with leading axes.
 
     Args:
         mech: the mechanism.
@@ -169,8 +175,12 @@ def statics(mech: Mechanism, motion: Trajectory) -> Statics:
     """
     check_determined_by_drivers(mech, "statics")
     mech = mech.weighed()
-    found, solved, fields = _statics(mech, motion.t, motion.q, motion.v, motion.status, states_along(mech, motion))
+    found, solved, regular, fields = _statics(
+        mech, motion.t, motion.q, motion.v, motion.status, states_along(mech, motion)
+    )
     status = motion.status
+    singular = (status == Status.CONVERGED) & ~regular
+    status = jnp.where(singular, jnp.asarray(int(Status.SINGULAR), status.dtype), status)
     if solved is not None:
         status = jnp.where(
             (status == Status.CONVERGED) & ~solved, jnp.asarray(int(Status.JAMMED), status.dtype), status
@@ -178,7 +188,8 @@ def statics(mech: Mechanism, motion: Trajectory) -> Statics:
     reactions = named_reactions(mech, found, motion.q)
     efforts = {name: reactions[name].effort for name in moving_elements(mech)}
     if not _friction_velocities(mech):
-        # The two would differ by rounding errors, which the efficiency in a dead centre would show.
+        # Computed twice they would differ by rounding, and the efficiency in a dead centre would be a quotient of rounding
+        # errors.
         fields["ideal_efforts"] = efforts
     return Statics(reactions, status, motion.q, efforts, layout=mech.layout, **fields)
 
@@ -189,31 +200,38 @@ def _statics(mech: Mechanism, *motion):
     return vmap_axes(partial(ProgramWithFallback(_statics_at), mech), jnp.ndim(motion[0]))(*motion)
 
 
-def _statics_at(mech: Mechanism, t, q, v, status, states) -> tuple[dict[str, dict], Array | None, dict[str, dict]]:
-    """Return the two results of `reactions_at`, and the fields of `Statics` beside reactions and efforts, at one time."""
+def _statics_at(
+    mech: Mechanism, t, q, v, status, states
+) -> tuple[dict[str, dict], Array | None, Bool[Array, ""], dict[str, dict]]:
+    """Return the results of `reactions_at`, True unless SINGULAR, and the remaining fields of `Statics`, at one time."""
     mech = measure_marks(with_states(mech, states), q)[0]
-    held, elements = stopped(mech, t), moving_elements(mech)
+    held, elements = with_held_motions(mech, t), moving_elements(mech)
     rates = {
         name: jnp.stack([jax.jvp(motion, (t,), (jnp.ones_like(t),))[1] for motion in element.motions])
         for name, element in elements.items()
     }
-    ratios = velocity_ratios(held, elements, q, t, status == Status.CONVERGED)
-    at_rest = force_at_rest(held, q, t)
-    fields = {"rates": rates, "ratios": ratios, "ideal_efforts": {name: -own @ at_rest for name, own in ratios.items()}}
+    ratios, regular = velocity_ratios(held, elements, q, t, status == Status.CONVERGED)
+    # Velocities are so small that viscous forces are rounding errors: ε for the fastest body, in units of the mechanism.
+    # Dry friction sets in at ε^1.5. So everything that moves slides, and velocities that are only rounding, ε², do not.
+    eps, size = float(jnp.finfo(v.dtype).eps), mech.size(q)
+    speed = jax.lax.stop_gradient(max_norm(v / Units(mech.layout.angular, size).vector))
+    v = eps * v / jnp.where(speed > 0, speed, 1)
+    onset = eps**1.5 * jnp.minimum(1, jax.lax.stop_gradient(size))
+    slow, frictionless = (_with_onset(held, velocity) for velocity in (onset, 1 / onset))
+    ideal = force_without_reactions(frictionless, q, v, t)
+    fields = {"rates": rates, "ratios": ratios, "ideal_efforts": {name: -own @ ideal for name, own in ratios.items()}}
     # As in `Reaction.effort`, the only motion of an element has no axis.
-    only = {name for name, element in elements.items() if hasattr(element, "motion")}
-    fields = {key: {name: x[0] if name in only else x for name, x in of.items()} for key, of in fields.items()}
-    # At this fraction of the velocity viscous forces are rounding errors. Dry friction sets in at its square: everything
-    # that moves slides.
-    slowness = float(jnp.finfo(v.dtype).eps)
-    slow, v = _with_steep_friction(held, slowness**2), slowness * v
+    single = {name for name, element in elements.items() if hasattr(element, "motion")}
+    fields = {
+        key: {name: x[0] if name in single else x for name, x in by_name.items()} for key, by_name in fields.items()
+    }
     found, solved = reactions_at(slow, Augmented(), t, q, v, jnp.zeros_like(v), states)
-    unknown_forces = reactive_forces(held)
-    sized = {name: force for name, force in held.forces.items() if name not in unknown_forces}
-    measures = map_forces(lambda force: force.measures(state_of(held, q, v, t)), sized)
-    loads = {name: of.get("force", of.get("torque")) for name, of in measures.items()}
+    unknown_forces = reactive_forces(slow)
+    sized = {name: force for name, force in slow.forces.items() if name not in unknown_forces}
+    measures = map_forces(lambda force: force.measures(state_of(slow, q, v, t)), sized)
+    loads = {name: measured.get("force", measured.get("torque")) for name, measured in measures.items()}
     fields["loads"] = {name: _size(load) for name, load in loads.items() if load is not None}
-    return found, solved, fields
+    return found, solved, (regular & holds_rods(mech, q, ideal)) | (status != Status.CONVERGED), fields
 
 
 def _size(load: Float[Array, "*d"]) -> Float[Array, ""]:
@@ -224,11 +242,11 @@ def _size(load: Float[Array, "*d"]) -> Float[Array, ""]:
 
 def _friction_velocities(mech: Mechanism) -> list[Array]:
     """Return the sliding velocities at which the dry friction of each force sets in."""
-    dry = [force for force in mech.forces.values() if isinstance(force, DRY_FORCES)]
+    dry = [force for force in mech.forces.values() if isinstance(force, DRY_FRICTION_TYPES)]
     return [force.velocity for force in dry if force.velocity is not None]
 
 
-def _with_steep_friction(mech: Mechanism, ratio: float) -> Mechanism:
-    """Return the mechanism with the velocities at which dry friction sets in multiplied by `ratio`."""
-    steep = [ratio * velocity for velocity in _friction_velocities(mech)]
-    return eqx.tree_at(_friction_velocities, mech, steep) if steep else mech
+def _with_onset(mech: Mechanism, velocity: Array) -> Mechanism:
+    """Return the mechanism with a sliding velocity at which the dry friction of each force sets in."""
+    onsets = [jnp.broadcast_to(velocity, jnp.shape(given)) for given in _friction_velocities(mech)]
+    return eqx.tree_at(_friction_velocities, mech, onsets) if onsets else mech

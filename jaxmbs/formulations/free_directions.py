@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.numerics.linear_algebra import dependent_columns, factor_symmetric_positive, redundancy
@@ -31,6 +31,7 @@ class FreeDirections(NamedTuple):
         unit: (m,), the unit of each velocity: 1 for angles, `length` for the others.
         rows: (rows,), the unit of each row of Φ.
         jacobian: (rows, m), Φ_q in these units.
+        freedom: the number of degrees of freedom.
     """
 
     basis: Float[Array, "m m"]
@@ -39,6 +40,7 @@ class FreeDirections(NamedTuple):
     unit: Float[Array, " m"]
     rows: Float[Array, " rows"]
     jacobian: Float[Array, "rows m"]
+    freedom: Int[Array, ""]
 
     def restrict(self, matrix: Float[Array, "m m"], dependent: Array | float = 1.0) -> Float[Array, "m m"]:
         """Return Zᵀ A Z for a matrix A in units, with `dependent` on the diagonal for dependent velocities."""
@@ -73,13 +75,13 @@ def free_directions(
     length = jax.lax.stop_gradient(length)
     rows, unit = Units(angular, length).rows(scaling), Units(equations.space.angular, length).vector
     phi_q = equations.jacobian(q, t) * unit[None, :] / rows[:, None]
-    if independent is None:
-        least = max(1.0, REDUNDANT_PER_TOLERANCE * tolerance / redundancy(q.dtype))
-        independent = ~dependent_columns(phi_q, jnp.full(rows.size, least, q.dtype))
+    least = max(1.0, REDUNDANT_PER_TOLERANCE * tolerance / redundancy(q.dtype))
+    well_conditioned = ~dependent_columns(phi_q, jnp.full(rows.size, least, q.dtype))
+    independent = well_conditioned if independent is None else independent
     chosen = jnp.diag(jnp.where(independent, jnp.ones((), q.dtype), 0))
     factors = factor_symmetric_positive(phi_q.T @ phi_q + chosen)
     basis = factors.solve(chosen)
     # The square of Φ_q loses digits; the second solution recovers them.
     basis = basis - factors.solve(phi_q.T @ (phi_q @ basis) + chosen @ (basis - chosen))
     basis = jnp.where(independent[None, :], basis, 0)
-    return FreeDirections(basis, independent, length, unit, rows, phi_q)
+    return FreeDirections(basis, independent, length, unit, rows, phi_q, jnp.sum(well_conditioned))

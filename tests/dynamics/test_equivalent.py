@@ -196,5 +196,5 @@ def test_one_of_two_drivers():
         mbs.equivalent(mech, motion)
     with pytest.raises(ValueError, match="third"):
         mbs.equivalent(mech, motion, "third")
-    with pytest.raises(ValueError, match="equivalent needs a motion that drivers determine: 1 more driver"):
+    with pytest.raises(ValueError, match="equivalent needs a motion that drivers determine; drivers for 1 degree"):
         mbs.equivalent(mbs.Mechanism(mech.bodies, mech.constraints, {"first": mech.drivers["first"]}), motion)

@@ -243,7 +243,7 @@ def test_designs_in_a_batch_and_gradients():
     ("options", "message"),
     [
         ({"coordinates": ("bob.phi",)}, "unknown coordinate 'bob.phi'"),
-        ({"coordinates": ("bob.y",), "formulation": mbs.Augmented()}, "bob.y do not determine the motion; bob.phi do"),
+        ({"coordinates": ("bob.y",), "formulation": mbs.Augmented()}, "bob.y are not independent.*for example, bob.phi"),
         ({"inputs": ("gravity",)}, "Gravity has no argument that can be an input"),
         ({"inputs": ("wind",)}, "unknown input"),
         ({"outputs": ("bob.z",)}, "'bob.z' is not a quantity"),
@@ -262,3 +262,28 @@ def test_a_driven_mechanism_and_a_whole_motion():
     run = mbs.simulate(mech, jnp.array([0.0, 0.1]), below, step=0.1)
     with pytest.raises(ValueError, match="pick one time"):
         mbs.linearise(mech, run)
+
+
+def test_bad_samples_and_arguments():
+    """A bad sample of a batch has no matrices; names that are given twice or as one string are refused."""
+    pin = {"pin": planar.Revolute("ground", "bob", (0, 0), (0, 1))}
+
+    def matrix(stiffness):
+        spring = mbs.JointSpring("pin", stiffness=stiffness)
+        mech = mbs.Mechanism({"bob": planar.Body()}, pin, forces={"spring": spring})
+        return mbs.linearise(mech, {"bob": (0, -1, 0)}, coordinates=("pin.phi",)).A
+
+    found = jax.vmap(matrix)(jnp.array([1.0, jnp.nan]))
+    assert np.all(np.isfinite(found[0]))
+    assert np.all(np.isnan(found[1]))
+    mech = mbs.Mechanism({"bob": planar.Body()}, pin, forces={"push": mbs.Torque("bob", 0.0)})
+    below = {"bob": (0, -1, 0)}
+    with pytest.raises(ValueError, match="'push' is given twice"):
+        mbs.linearise(mech, below, inputs=("push", "push"))
+    with pytest.raises(ValueError, match="tuple of names"):
+        mbs.linearise(mech, below, inputs="push")
+    with pytest.raises(ValueError, match="tuple of names"):
+        mbs.linearise(mech, below, coordinates="pin.phi")
+    place = lambda length: mbs.linearise(mech, below, coordinates=("pin.phi",), outputs=(("bob", (0, length)),)).C[0, 0]
+    # x of the point is (1 − L) φ.
+    np.testing.assert_allclose(jax.jacfwd(place)(0.3), -1.0, rtol=1e-12)

@@ -307,3 +307,144 @@ def test_film_of_a_mode(tmp_path):
     modes = mbs.modes(mech, below, damped=False)
     assert modes.animate(1, tmp_path / "mode.html", frames=6).stat().st_size > 1000
     assert repr(modes) == "Modes(2 modes; status: CONVERGED)"
+
+
+def uncoupled(stiffnesses, dampings):
+    """Return carts that springs and dampers hold to the ground, each for itself, and their configuration."""
+    names = [f"c{k}" for k in range(len(stiffnesses))]
+    guides = {f"g{name}": planar.Translational("ground", name, (0, 0), (0, 0)) for name in names}
+    forces = {
+        name: mbs.JointSpring(f"g{name}", stiffness=k, damping=c)
+        for name, k, c in zip(names, stiffnesses, dampings, strict=True)
+    }
+    return mbs.Mechanism({name: planar.Body(1.0, 1.0) for name in names}, guides, forces=forces), {}
+
+
+def test_modes_of_real_eigenvalues():
+    """Upside down each mode of a double pendulum grows or decays; a cart that only decays does not hide an oscillation."""
+    mech, _ = pendulums(1.0)
+    modes = mbs.modes(mech, {name: (0, k, np.pi) for k, name in enumerate(mech.bodies, 1)})
+    rates = np.sqrt(9.81 * (2 + np.array([-1, 1]) * 2**0.5))
+    np.testing.assert_allclose(modes.eigenvalues.real, [*rates, -rates[0], -rates[1]], rtol=1e-9)
+    np.testing.assert_allclose(modes.damping, [-1, -1], rtol=1e-12)
+    modes = mbs.modes(*uncoupled([2.0, 100.0], [3.0, 0.0]))
+    np.testing.assert_allclose(modes.eigenvalues[:2], [-1, 10j], atol=1e-12)
+
+
+def test_slow_modes_beside_fast_ones_in_single_precision():
+    """Frequencies of 1, 2 and 100 rad per unit of time."""
+    mech = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), uncoupled([1.0, 4.0, 1e4], [0.0, 0.0, 0.0])[0])
+    for damped in (True, False):
+        modes = mbs.modes(mech, {}, damped=damped)
+        assert modes.frequencies.dtype == np.float32
+        np.testing.assert_allclose(2 * np.pi * modes.frequencies, [1, 2, 100], rtol=2e-3)
+
+
+def test_slow_decay_beside_a_fast_one_in_single_precision():
+    """λ² + 2·10⁴ λ + 1 = 0: the slow root is −5e-5."""
+    mech = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), uncoupled([1.0], [2e4])[0])
+    np.testing.assert_allclose(mbs.modes(mech, {}).eigenvalues, [-5e-5, -2e4], rtol=1e-5)
+
+
+@pytest.mark.parametrize("formulation", [mbs.JointCoordinates(), mbs.Augmented()], ids=lambda f: type(f).__name__)
+def test_loop_of_hinges_in_a_tilted_plane(formulation):
+    """Constraints that are redundant only to rounding do not count: the loop has the frequency of the planar one."""
+    normal = np.array([0.3, 0.5, 0.81]) / np.linalg.norm([0.3, 0.5, 0.81])
+    first = np.cross(normal, (0, 0, 1)) / np.linalg.norm(np.cross(normal, (0, 0, 1)))
+    frame = np.column_stack([first, np.cross(normal, first), normal])
+    lengths, feet = {"crank": 1.0, "coupler": 2.5, "rocker": 2.0}, 3.0
+    at = np.array([np.cos(0.9), np.sin(0.9)])
+    way = np.array([feet, 0]) - at
+    far = np.hypot(*way)
+    turn = np.arctan2(way[1], way[0]) + np.arccos((2.5**2 + far**2 - 4.0) / (5 * far))
+    end = at + 2.5 * np.array([np.cos(turn), np.sin(turn)])
+    poses = {
+        "crank": (0, 0, 0.9), "coupler": (*at, turn), "rocker": (feet, 0, np.arctan2(end[1], end[0] - feet))
+    }  # fmt: skip
+    flat = mbs.Mechanism(
+        {name: planar.Body(1.0, 0.3, (x / 2, 0)) for name, x in lengths.items()},
+        {
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "A": planar.Revolute("crank", "coupler", (1.0, 0), (0, 0)),
+            "B": planar.Revolute("coupler", "rocker", (2.5, 0), (2.0, 0)),
+            "C": planar.Revolute("ground", "rocker", (feet, 0), (0, 0)),
+        },
+        forces={"spring": mbs.Spring("ground", "crank", (0.5, -2.0), (0.7, 0), 5.0, 0.0)},
+    )
+    hinge = lambda i, j, at, there, axis: spatial.Revolute(i, j, at, there, axis_i=axis)
+    z = (0, 0, 1)
+    tilted = mbs.Mechanism(
+        {name: spatial.Body(1.0, (0.1, 0.2, 0.3), (x / 2, 0, 0)) for name, x in lengths.items()},
+        {
+            "O": spatial.Revolute("ground", "crank", (0, 0, 0), (0, 0, 0), axis_i=normal, axis_j=z),
+            "A": hinge("crank", "coupler", (1.0, 0, 0), (0, 0, 0), z),
+            "B": hinge("coupler", "rocker", (2.5, 0, 0), (2.0, 0, 0), z),
+            "C": spatial.Revolute("ground", "rocker", feet * frame[:, 0], (0, 0, 0), axis_i=normal, axis_j=z),
+        },
+        forces={"spring": mbs.Spring("ground", "crank", frame @ [0.5, -2.0, 0], (0.7, 0, 0), 5.0, 0.0)},
+    )
+    guess = {}
+    for name, (x, y, phi) in poses.items():
+        c, s = np.cos(phi), np.sin(phi)
+        rotation = frame @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+        guess[name] = np.concatenate([frame @ [x, y, 0], np.asarray(mbs.rotation.from_matrix(rotation))])
+    rest = mbs.equilibrium(flat, poses)
+    tilted_rest = mbs.equilibrium(tilted, guess)
+    assert (rest.status, tilted_rest.status) == (0, 0)
+    expected, modes = mbs.modes(flat, rest.q), mbs.modes(tilted, tilted_rest.q, formulation=formulation)
+    assert modes.status == 0
+    np.testing.assert_allclose(modes.frequencies, expected.frequencies, rtol=1e-7)
+
+
+def test_redundant_constraints_that_nearly_agree():
+    """Three parallel cranks, one pin off by 5e-9, have one mode like exact ones."""
+
+    def frequency(misfit):
+        links = {name: planar.Body() for name in ("a", "b", "c", "bar")}
+        joints = {f"foot {n}": planar.Revolute("ground", n, (k, 0), (0, 0)) for k, n in enumerate("abc")}
+        joints |= {
+            f"head {n}": planar.Revolute(n, "bar", (1, 0), (k + misfit * (k == 2), 0)) for k, n in enumerate("abc")
+        }
+        mech = mbs.Mechanism(links, joints, forces={"spring": mbs.JointSpring("foot a", stiffness=3.0, free=0.4)})
+        start = {n: (k, 0, 0.4) for k, n in enumerate("abc")} | {"bar": (np.cos(0.4), np.sin(0.4), 0)}
+        modes = mbs.modes(mech, start)
+        assert (modes.status, modes.frequencies.shape) == (0, (1,))
+        return modes.frequencies[0]
+
+    np.testing.assert_allclose(frequency(5e-9), frequency(0.0), rtol=1e-6)
+
+
+def test_masses_that_do_not_determine_the_motion():
+    """A slender rod may spin between its ball joints without inertia; a bob without mass has no frequency."""
+    light = mbs.Mechanism(
+        {"bob": planar.Body(mass=0, inertia=0)},
+        {"pin": planar.Revolute("ground", "bob", (0, 0), (0, 1))},
+        forces={"spring": mbs.JointSpring("pin", stiffness=2.0)},
+    )
+    below = {"bob": (0, -1, 0)}
+    assert mbs.modes(light, below).status == mbs.Status.SINGULAR
+    with pytest.raises(ValueError, match="masses do not determine"):
+        mbs.linearise(light, below, coordinates=("pin.phi",))
+
+
+def test_motions_of_forces_are_held():
+    """A servo with a moving target is at rest where it stands at t; modes and equilibrium agree."""
+    servo = mbs.Servo("pin", mbs.motion.Ramp(2.0), 30.0, 3.0)
+    arm = mbs.Mechanism(
+        {"bob": planar.Body(2.0, 0.1)},
+        {"pin": planar.Revolute("ground", "bob", (0, 0), (0, 1))},
+        forces={"servo": servo, "gravity": mbs.Gravity((0, -9.81))},
+    )
+    rest = mbs.equilibrium(arm, {"bob": (0, -1, 0)}, t=0.1)
+    np.testing.assert_allclose(mbs.modes(arm, rest.q, 0.1).accelerations, 0, atol=1e-9)
+    np.testing.assert_allclose(mbs.linearise(arm, rest.q, t=0.1).rate, 0, atol=1e-9)
+
+
+def test_refused_arguments():
+    """Undamped modes of a motion, and films of modes that do not exist."""
+    mech, below = pendulums(1.0)
+    run = mbs.simulate(mech, jnp.array([0.0, 0.1]), below, step=0.01)
+    with pytest.raises(ValueError, match="needs a mechanism at rest"):
+        mbs.modes(mech, jax.tree.map(lambda x: x[1], run), damped=False)
+    with pytest.raises(ValueError, match="2 modes, numbered from 0; got 7"):
+        mbs.modes(mech, below).animate(7)

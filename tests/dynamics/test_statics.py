@@ -250,7 +250,7 @@ def test_an_element_of_six_motions():
 def test_what_is_refused(pressing):
     motion, found = pressing
     free = mbs.Mechanism(crank_press().bodies, crank_press().constraints)
-    with pytest.raises(ValueError, match="statics needs a motion that drivers determine: 1 more driver"):
+    with pytest.raises(ValueError, match="statics needs a motion that drivers determine; drivers for 1 degree"):
         mbs.statics(free, motion)
     for driver, load, message in (
         ("engine", "load", "engine"),
@@ -274,3 +274,88 @@ def test_friction_and_traced_masses_in_inverse_dynamics():
     value, slope = jax.jvp(effort, (1.1,), (1.0,))
     np.testing.assert_allclose(value, effort(1.1), rtol=1e-9)
     np.testing.assert_allclose(slope, (effort(1.1 + 1e-4) - effort(1.1 - 1e-4)) / 2e-4, rtol=1e-6)
+
+
+def table(friction):
+    """Return a parallelogram whose table carries an arm; both only translate, with friction in the pin between them."""
+    body = planar.Body(1.0, 0.1, (0.5, 0))
+    return mbs.Mechanism(
+        {"a": body, "b": body, "table": body, "arm": planar.Body(1.0, 0.1, (0.3, 0))},
+        {
+            "O": planar.Revolute("ground", "a", (0, 0), (0, 0)),
+            "P": planar.Revolute("ground", "b", (1, 0.2), (0, 0)),
+            "A": planar.Revolute("a", "table", (1, 0), (0, 0)),
+            "B": planar.Revolute("b", "table", (1, 0), (1, 0.2)),
+            "C": planar.Revolute("table", "arm", (0.4, 0), (0, 0)),
+        },
+        {
+            "motor": planar.RevoluteDriver("ground", "a", mbs.motion.Ramp(2.0, 0.4)),
+            "wrist": planar.AbsoluteAngleDriver("arm", mbs.motion.Constant(0.2)),
+        },
+        {"gravity": mbs.Gravity((0, -G)), "rub": mbs.JointFriction("C", friction, velocity=1e-3, radius=0.02)},
+    )
+
+
+def test_joint_that_does_not_slide():
+    """Its friction is zero: velocities that are only rounding errors do not count."""
+    place = {"a": (0, 0, 0.4), "b": (1, 0.2, 0.4), "table": (np.cos(0.4), np.sin(0.4), 0)}
+    guess = place | {"arm": (np.cos(0.4) + 0.4, np.sin(0.4), 0.2)}
+    motion = mbs.kinematics(table(0.0), np.linspace(0, 1, 6), guess, throw=True)
+    found = mbs.statics(table(0.3), motion)
+    near(found.efforts["wrist"], np.full(6, G * 0.3 * np.cos(0.2)), 1e-6)
+
+
+def test_preload_is_a_load():
+    """A brake with the preload 5 and the coefficient 1 slides with 5."""
+    arm = mbs.Mechanism(
+        {"bob": planar.Body(1.0, 0.1)},
+        {"pin": planar.Revolute("ground", "bob", (0, 0), (0, 1))},
+        {"hand": planar.RevoluteDriver("ground", "bob", mbs.motion.Ramp(1.0, 0.3))},
+        {"brake": mbs.JointFriction("pin", 1.0, velocity=0.01, radius=1.0, preload=5.0)},
+    )
+    found = mbs.statics(arm, mbs.kinematics(arm, [0.0, 0.5]))
+    near(found.efforts["hand"], np.full(2, 5.0), 1e-9)
+    near(found.loads["brake"], np.full(2, 5.0), 1e-9)
+
+
+def test_dead_centre_of_the_driver():
+    """A slider that pushes a crank in its dead centre holds nothing, also if another driver has made the motion."""
+    motion = mbs.kinematics(crank_press(motion=(0.0, np.pi / 2, 0.0)), [0.0, 0.5, 1.0], throw=True)
+    press = crank_press()
+    pushed = mbs.Mechanism(
+        press.bodies, press.constraints, {"push": planar.AbsoluteXDriver("slider", (0, 0), 0.0)}, press.forces
+    )
+    near(np.asarray(mbs.statics(pushed, motion).status), [mbs.Status.SINGULAR, 0, 0], 0)
+    found = mbs.equivalent(pushed, motion)
+    near(np.asarray(found.status), [mbs.Status.SINGULAR, 0, 0], 0)
+    assert np.all(np.isfinite(found.inertia))
+
+
+def test_missing_driver_of_a_redundant_mechanism():
+    """Three parallel cranks have rows enough, but without a driver nothing determines their motion."""
+    links = {name: planar.Body() for name in ("a", "b", "c", "bar")}
+    joints = {f"foot {n}": planar.Revolute("ground", n, (k, 0), (0, 0)) for k, n in enumerate("abc")}
+    joints |= {f"head {n}": planar.Revolute(n, "bar", (1, 0), (k, 0)) for k, n in enumerate("abc")}
+    driver = {"motor": planar.RevoluteDriver("ground", "a", mbs.motion.Ramp(1.0, 0.5))}
+    start = {n: (k, 0, 0.5) for k, n in enumerate("abc")} | {"bar": (np.cos(0.5), np.sin(0.5), 0)}
+    motion = mbs.kinematics(mbs.Mechanism(links, joints, driver), [0.0, 0.1], start, throw=True)
+    near(np.asarray(mbs.statics(mbs.Mechanism(links, joints), motion).status), [mbs.Status.SINGULAR] * 2, 0)
+
+
+def test_gearbox_losses_are_forces():
+    """With and without an element of friction the effort against a motor with a lossy gearbox is the same."""
+
+    def arm(**friction):
+        motor = mbs.Motor("pin", 0.05, 2.0, 12.0, ratio=20.0, efficiency=0.5)
+        return mbs.Mechanism(
+            {"bob": planar.Body(1.0, 0.1, (1, 0))},
+            {"pin": planar.Revolute("ground", "bob", (0, 0), (0, 0))},
+            {"hand": planar.RevoluteDriver("ground", "bob", mbs.motion.Ramp(-1.0, 0.3))},
+            {"gravity": mbs.Gravity((0, -G)), "motor": motor, **friction},
+        )
+
+    motion = mbs.kinematics(arm(), [0.0, 0.2])
+    plain = mbs.statics(arm(), motion)
+    rubbed = mbs.statics(arm(rub=mbs.JointFriction("pin", 0.0, velocity=1e-3, radius=0.02)), motion)
+    near(rubbed.ideal_efforts["hand"], plain.efforts["hand"], 1e-9)
+    near(rubbed.efficiency, [1, 1], 1e-9)
