@@ -243,7 +243,10 @@ def test_designs_in_a_batch_and_gradients():
     ("options", "message"),
     [
         ({"coordinates": ("bob.phi",)}, "unknown coordinate 'bob.phi'"),
-        ({"coordinates": ("bob.y",), "formulation": mbs.Augmented()}, "bob.y are not independent.*for example, bob.phi"),
+        (
+            {"coordinates": ("bob.y",), "formulation": mbs.Augmented()},
+            "bob.y are not independent.*for example, bob.phi",
+        ),
         ({"inputs": ("gravity",)}, "Gravity has no argument that can be an input"),
         ({"inputs": ("wind",)}, "unknown input"),
         ({"outputs": ("bob.z",)}, "'bob.z' is not a quantity"),
