@@ -361,6 +361,7 @@ def test_nothing_can_move(steady):
     assert mbs.equilibria(build, [0.0, 1.0], steady=steady).status == 0
 
 
+@pytest.mark.variant
 def test_motions_that_are_not_steady():
     """On a shaft that is not vertical the weight of the balls changes its direction."""
     leaning = governor(20.0)

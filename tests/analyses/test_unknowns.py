@@ -200,6 +200,7 @@ def tower(count):
     return mbs.Mechanism(bodies, hinges | stay)
 
 
+@pytest.mark.variant
 def test_large_mechanisms_get_joint_coordinates():
     explanation = mbs.explain(tower(8), {f"link {k}": spatial.coordinates((0, 0, k + 1)) for k in range(8)})
     assert explanation.unknowns == "coordinates of the joints, 8 velocities"

@@ -141,6 +141,7 @@ def test_sliding_ladder(formulation):
     np.testing.assert_allclose(np.linalg.norm(loads["wall"].force[0]), abs(wall), rtol=1e-8)
 
 
+@pytest.mark.variant
 def test_painleve():
     """A rod whose tip slides on a rough line, ahead of its centre: p₀ N − μ |N| p₁ = q. Where p₀ < μ p₁ and q > 0 there is
     no solution."""

@@ -138,6 +138,7 @@ def test_four_bar_beside_simulations():
     np.testing.assert_allclose(np.stack(columns, axis=1), expm(np.asarray(linear.A) * duration), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.variant
 def test_spinning_top_in_general_motion():
     """ẋ = N(x) u with Euler parameters: the derivatives along δx = N y, whose frame turns with the top."""
     inertia = ((0.3, 0.02, 0.0), (0.02, 0.5, 0.05), (0.0, 0.05, 0.4))

@@ -169,6 +169,7 @@ def held_four_bar(length=LENGTHS["crank"], angle=0.7):
     return mbs.Mechanism(mech.bodies, mech.constraints, forces={**mech.forces, "torque": torque}), at(angle), energy
 
 
+@pytest.mark.variant
 def test_four_bar_against_its_potential_energy():
     """ω² = V″ / M: V″ by differences of assembled configurations, M from the velocities for a unit rate of the crank."""
     angle, h = 0.7, 0.01
@@ -191,6 +192,7 @@ def test_four_bar_against_its_potential_energy():
         np.testing.assert_allclose(eigenvalues[other], eigenvalues[FORMULATIONS[0]], rtol=1e-9)
 
 
+@pytest.mark.variant
 def test_derivative_by_a_length_with_the_equilibrium():
     """The configuration and the torque that holds it change with the crank: differences of whole computations."""
 

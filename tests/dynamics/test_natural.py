@@ -264,6 +264,7 @@ def test_derivatives():
     assert size(batch[1] - batch[0]) > 1e-6
 
 
+@pytest.mark.variant
 def test_pins_that_coincide():
     """A body of the plane whose two pins are one point, with a vector of its own; without it the status tells."""
     bar = planar.Body(1.0, 0.1)
@@ -284,6 +285,7 @@ def test_pins_that_coincide():
     assert run(mbs.Natural()).status.all()
 
 
+@pytest.mark.variant
 def test_velocities_that_joints_do_not_allow():
     """They become the nearest ones that they do, in the metric of the kinetic energy, whatever the coordinates."""
     mech, q = four_bar()

@@ -147,6 +147,7 @@ def test_functions_take_the_state_or_numbers_as_they_are_written():
         np.testing.assert_allclose(force_of(drive=mbs.Torque("rocker", form)), expected, rtol=1e-12)
 
 
+@pytest.mark.variant
 def test_numbers_in_functions_of_the_state_are_design_variables():
     q, v = state()
 

@@ -88,6 +88,7 @@ def of_all(mech, q, v, t):
     return {name: equations(formulation.of(mech), q, v, t) for name, formulation in FORMULATIONS.items()}
 
 
+@pytest.mark.variant
 def test_friction_by_reactions():
     """It depends on the reaction of its joint, which is no unknown of every formulation: all give the accelerations of
     `simulate`."""
@@ -176,6 +177,7 @@ def reduced(part, r, r_dot, rate):
     return np.linalg.solve(r.T @ part["mass"] @ r, r.T @ (part["force"] - part["mass"] @ r_dot @ rate))
 
 
+@pytest.mark.variant
 def test_reduced_equations_in_space():
     """(3.7) for a floating base with a hinge and a ball, in natural coordinates and in those of the bodies."""
     rng = np.random.default_rng(2)

@@ -41,6 +41,7 @@ def noisy(angles, seed=0, deviation=0.01):
     )
 
 
+@pytest.mark.variant
 def test_torques_of_a_driven_mechanism_are_linear_least_squares():
     """Masses enter torques linearly: estimates and covariance are those of the formula, (AᵀA)⁻¹ σ²."""
 
@@ -239,6 +240,7 @@ def cart_record(k, c, deviation=1e-3, until=3.0):
     return mbs.Record(times, {"cart.x": np.asarray(x) + noise}, deviation, start)
 
 
+@pytest.mark.variant
 def test_active_bounds_are_those_of_the_constrained_minimum():
     """The damping is kept above its true value: the rest is as if it were fixed there. In a corner both bounds hold."""
     record, options = cart_record(10.0, 0.1), {"starts": 1, "step": 0.01}

@@ -185,6 +185,7 @@ def test_nothing_is_relative_to_what_vanishes():
         synthesis.balance(still, {"mass": 1.0}, minimise={"torque_ripple": 1.0}, samples=4)
 
 
+@pytest.mark.variant
 def test_spring_that_carries_an_arm():
     """With free length zero, from p to the point s of the arm: k s p̄ = −i m g c in complex numbers."""
 

@@ -101,6 +101,7 @@ def test_cognates_are_found_as_well(found):
     np.testing.assert_allclose(turned[0], turned[1])
 
 
+@pytest.mark.variant
 def test_the_list_is_ranked_and_has_no_doubles(found):
     for name in CASES:
         every = found(name).all

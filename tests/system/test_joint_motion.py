@@ -162,6 +162,7 @@ def test_prescribed_components_are_angles_and_slides_too(kind):
     np.testing.assert_allclose(mount.slide, 0.2 * np.sin(4 * TIMES), atol=1e-12)
 
 
+@pytest.mark.variant
 def test_joints_of_batches_of_slices_and_under_transformations(turning):
     build = lambda length: windlass(length, 0.2 * length)
     lengths = jnp.array([0.3, 0.5, 0.9])
