@@ -23,18 +23,31 @@ jax.config.update("jax_enable_x64", True)
 
 # Acceleration of gravity (m/s²).
 G = 9.81
-# Masses of the carried part of the car, of the wheel with its upright, and of a wishbone (kg).
-CAR, WHEEL, WISHBONE = 320.0, 38.0, 4.0
-# Radius of the unloaded tyre (m), its stiffness (N/m) and damping (N s/m).
-RADIUS, TYRE_STIFFNESS, TYRE_DAMPING = 0.31, 2.2e5, 150.0
-# Pins of the lower and upper wishbone on the car, and on the upright, whose origin is the centre of the wheel (m).
+# Mass of the part of the car that the wheel carries (kg).
+CAR_MASS = 320.0
+# Mass of the wheel with its upright (kg).
+WHEEL_MASS = 38.0
+# Mass of a wishbone (kg).
+WISHBONE_MASS = 4.0
+# Radius of the unloaded tyre (m).
+TYRE_RADIUS = 0.31
+# Stiffness of the tyre (N/m).
+TYRE_STIFFNESS = 2.2e5
+# Damping of the tyre (N s/m).
+TYRE_DAMPING = 150.0
+# Pins of the wishbones on the car (m).
 INNER = {"lower": (0.30, -0.12), "upper": (0.38, 0.14)}
+# Pins of the wishbones on the upright, seen from the centre of the wheel (m).
 OUTER = {"lower": (-0.06, -0.12), "upper": (-0.08, 0.14)}
 # Centre of the wheel, seen from the car (m).
 CENTRE = (0.72, 0.0)
-# Upper end of spring and damper on the car (m), and fraction of the lower wishbone at which their lower end is.
-TOP, FOOT = (0.40, 0.45), 0.72
-# Wanted height of the car's frame above the road (m), frequency (Hz) and damping ratio of the slow mode.
+# Upper end of spring and damper on the car (m).
+STRUT_TOP = (0.40, 0.45)
+# Place of their lower end on the lower wishbone, as a fraction of its length.
+STRUT_FOOT = 0.72
+# Largest relative change of the design in a step of Newton's method.
+MAX_RELATIVE_CHANGE = 0.3
+# Wanted height of the origin of the car's frame above the road (m), frequency (Hz) and damping ratio of the slow mode.
 WANTED = {"height": 0.295, "frequency": 1.25, "damping ratio": 0.3}
 # First stiffness (N/m), free length (m) and damping (N s/m).
 START = {"stiffness": 25e3, "free length": 0.65, "damping": 2000.0}
@@ -47,12 +60,12 @@ def length(name):
 
 def suspension(b):
     """Return the suspension for a stiffness, a free length and a damping; the car moves up and down only."""
-    bar = lambda name: planar.Body(WISHBONE, WISHBONE * length(name) ** 2 / 12, (length(name) / 2, 0))
+    bar = lambda name: planar.Body(WISHBONE_MASS, WISHBONE_MASS * length(name) ** 2 / 12, (length(name) / 2, 0))
 
     def tyre(state):
         """Return the vertical force of the road on the wheel; the tyre does not pull."""
         wheel = state["wheel"]
-        press = TYRE_STIFFNESS * (RADIUS - wheel.point((0, 0))[1]) - TYRE_DAMPING * wheel.velocity((0, 0))[1]
+        press = TYRE_STIFFNESS * (TYRE_RADIUS - wheel.point((0, 0))[1]) - TYRE_DAMPING * wheel.velocity((0, 0))[1]
         return jnp.maximum(press, 0)
 
     joints = {
@@ -63,10 +76,15 @@ def suspension(b):
         joints[f"inner {name}"] = planar.Revolute("car", name, INNER[name], (0, 0))
         joints[f"outer {name}"] = planar.Revolute(name, "wheel", (length(name), 0), OUTER[name])
     strut = mbs.SpringDamper(
-        "car", "lower", TOP, (FOOT * length("lower"), 0), b["stiffness"], b["damping"], b["free length"]
+        "car", "lower", STRUT_TOP, (STRUT_FOOT * length("lower"), 0), b["stiffness"], b["damping"], b["free length"]
     )
     return mbs.Mechanism(
-        {"car": planar.Body(CAR, 1.0), "lower": bar("lower"), "upper": bar("upper"), "wheel": planar.Body(WHEEL, 1.2)},
+        {
+            "car": planar.Body(CAR_MASS, 1.0),
+            "lower": bar("lower"),
+            "upper": bar("upper"),
+            "wheel": planar.Body(WHEEL_MASS, 1.2),
+        },
         joints,
         forces={"gravity": mbs.Gravity((0, -G)), "strut": strut, "tyre": mbs.PointForce("wheel", (0, 0), (0.0, tyre))},
     )
@@ -74,10 +92,10 @@ def suspension(b):
 
 def guess():
     """Return the suspension with its wheel on the road."""
-    found = {"car": (0, RADIUS, 0), "wheel": (CENTRE[0], RADIUS, 0)}
+    found = {"car": (0, TYRE_RADIUS, 0), "wheel": (CENTRE[0], TYRE_RADIUS, 0)}
     for name in ("lower", "upper"):
         way = np.subtract(np.add(CENTRE, OUTER[name]), INNER[name])
-        found[name] = (INNER[name][0], RADIUS + INNER[name][1], float(np.arctan2(way[1], way[0])))
+        found[name] = (INNER[name][0], TYRE_RADIUS + INNER[name][1], float(np.arctan2(way[1], way[0])))
     return found
 
 
@@ -95,7 +113,7 @@ def measures(b):
     return jnp.stack([rest.q[1], modes.frequencies[0], modes.damping[0]]), status
 
 
-def tuned(steps):
+def tune(steps):
     """Return the design with the wanted measures, and the largest relative misfit after each Newton step."""
     wanted, start = np.array(list(WANTED.values())), np.array(list(START.values()))
     design = lambda scales: dict(zip(START, scales * start, strict=True))
@@ -109,7 +127,7 @@ def tuned(steps):
     for _ in range(steps):
         value, change = step(scales)
         largest.append(float(jnp.abs(value).max()))
-        scales = scales - jnp.clip(change, -0.3, 0.3)
+        scales = scales - jnp.clip(change, -MAX_RELATIVE_CHANGE, MAX_RELATIVE_CHANGE)
     return jax.tree.map(float, design(scales)), largest
 
 
@@ -134,9 +152,9 @@ def show(b, chart, file):
         axes[0].plot(*ends.T, "o-", color=style.colour_of(k), markersize=5, linewidth=3, label=f"{name} wishbone")
     upright = np.stack([place("wheel", OUTER["lower"]), place("wheel", (0, 0)), place("wheel", OUTER["upper"])])
     axes[0].plot(*upright.T, "-", color=style.colour_of(2), linewidth=3, label="upright")
-    strut = np.stack([place("car", TOP), place("lower", (FOOT * length("lower"), 0))])
+    strut = np.stack([place("car", STRUT_TOP), place("lower", (STRUT_FOOT * length("lower"), 0))])
     axes[0].plot(*strut.T, "o:", color=style.INK, markersize=4, label="spring and damper")
-    frame = np.stack([place("car", point) for point in (INNER["lower"], INNER["upper"], TOP)])
+    frame = np.stack([place("car", point) for point in (INNER["lower"], INNER["upper"], STRUT_TOP)])
     axes[0].plot(*frame.T, "-", color=style.colour_of(3), linewidth=1.5, label="car")
     wheel = place("wheel", (0, 0))
     tyre = plt.Rectangle((wheel[0] - 0.09, 0), 0.18, 2 * wheel[1], fill=False, edgecolor=style.INK, linewidth=1.2)
@@ -167,7 +185,7 @@ def main():
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "output")
     options = parser.parse_args()
 
-    design, largest = tuned(steps=12)
+    design, largest = tune(steps=12)
     rest, modes = rest_and_modes(design)
     record = {
         "design": design,

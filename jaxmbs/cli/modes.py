@@ -36,7 +36,7 @@ def run(args) -> Report:
     if args.film is not None and args.mode > len(modes.frequencies):
         raise ValueError(f"--mode {args.mode}: there are {len(modes.frequencies)} modes")
     frequencies, damping = np.asarray(modes.frequencies), np.asarray(modes.damping)
-    # Where nothing holds a motion, its eigenvalue is a double zero, split by the square root of rounding.
+    # The eigenvalue of a motion that nothing holds is a double zero, which rounding splits by its square root.
     held = frequencies > np.finfo(frequencies.dtype).eps ** 0.4 * np.max(frequencies, initial=0)
     values |= {
         "status": status_names(modes.status),
