@@ -252,24 +252,24 @@ def _lowering_rule(platform: str):
         with unchecked:
             return mlir.lower_fun(function, multiple_results=True)(context, *args, **params)
 
-    def rule(context, *args, **params):
+    def lower_or_fall_back(context, *args, **params):
         """Lower a program, by XLA if the compiler of its backend refuses it."""
-        program = params["program"]
-        if not backend_for(params["emission"], platform, program).by_other_compiler:
-            return lower_in(context, *args, **params)
         try:
             return lower_in(context, *args, **params)
         except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            program = params["program"]
+            if not backend_for(params["emission"], platform, program).by_other_compiler:
+                raise
+            reason = (str(error).strip() or "no message").splitlines()[0]
             warnings.warn(
                 f"the program {program.name} has no kernel on this {platform.upper()} and runs as elementwise XLA, which "
-                f"is slow: JAX's compiler of kernels says {reason!r}",
+                f"is slow: JAX's compiler of kernels raises {type(error).__name__}: {reason}",
                 PerformanceWarning,
                 stacklevel=1,
             )
             return lower_in(context, *args, **params | {"emission": "xla"})
 
-    return rule
+    return lower_or_fall_back
 
 
 jax_compat.define_partition(run_p)
