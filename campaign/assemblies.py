@@ -114,14 +114,8 @@ class RoughGuesses(Oracle):
         slope = np.abs(matrix[..., lengths]).max(axis=-1, initial=0)
         scale = np.where(slope > 0, slope * size, 1)
         account.within("gap of an assembled configuration", value, 0.0, MAX_GAP * scale, scale, good)
-        difference = (4 * fine - coarse) / 3
-        scale = 1 + np.abs(difference).max(axis=1, keepdims=True)
-        # No derivative exists if two configurations are equally near to a guess. If one of the four values lies
-        # beyond such a border, the differences are wrong by about as much as they differ from each other.
-        spread = np.abs(coarse - fine).max(axis=1, keepdims=True)
-        smooth = (spread < 1e-4 * scale) & (np.abs(between - q).max(axis=1, keepdims=True) < STEP)
-        bound = 1e-6 * scale + 2 * spread
-        account.within("derivative of an assembly", derivative, difference, bound, scale, good & smooth)
+        jump = np.abs(between - q).max(axis=1) >= STEP
+        account.derivative("derivative of an assembly", derivative, coarse, fine, jump, status == 0)
 
 
 @lru_cache(maxsize=2)

@@ -69,6 +69,26 @@ class Account:
                 f"expected {expected[worst]!r}, which may differ by {bound[worst]:.3g}"
             )
 
+    def derivative(self, name: str, found, coarse, fine, jump, judged) -> None:
+        """Check derivatives (samples, n) of a result against its differences, where it is smooth.
+
+        A search may end in another result for changed numbers. Then there is no derivative, or the differences are wrong
+        by about as much as they differ from each other.
+
+        Args:
+            name: name of the derivatives in a find.
+            found: the derivatives.
+            coarse: central differences with a step.
+            fine: central differences with half of this step.
+            jump: (samples,), True where the results of the four changed numbers are not near that of the unchanged ones.
+            judged: (samples,), True for samples to check.
+        """
+        difference = (4 * fine - coarse) / 3
+        scale = 1 + np.abs(difference).max(axis=1, keepdims=True)
+        spread = np.abs(coarse - fine).max(axis=1, keepdims=True)
+        smooth = (spread < 1e-4 * scale) & ~jump[:, None]
+        self.within(name, found, difference, 1e-6 * scale + 2 * spread, scale, judged[:, None] & smooth)
+
     def same(self, name: str, found, expected, judged=True) -> None:
         """Check that the values with `judged` are equal to the bit; NaN equals NaN."""
         found, expected = np.broadcast_arrays(found, expected)

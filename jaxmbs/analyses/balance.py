@@ -18,7 +18,6 @@ from jaxmbs.numerics.arrays import finite
 from jaxmbs.numerics.implicit import rate, second_rate
 from jaxmbs.numerics.linear_algebra import (
     Factored,
-    factor_symmetric_positive,
     factor_symmetric_semidefinite,
     pivot_floor,
     redundancy,
@@ -35,7 +34,7 @@ MAX_UNBALANCED_ROUNDINGS = 100
 def hold_motions(mech: Mechanism, t: Array) -> Mechanism:
     """Return a mechanism whose prescribed motions, of drivers, joints and forces, keep their values at the time t."""
     is_motion = lambda x: isinstance(x, AbstractMotion)
-    still = lambda x: Constant(x(t)) if is_motion(x) else x
+    still = lambda x: Constant(jnp.asarray(x(t), t.dtype)) if is_motion(x) else x
     return jax.tree.map(still, mech, is_leaf=is_motion)
 
 
@@ -66,19 +65,10 @@ def steady_motion(
     equations: AbstractEquations, x: Array, t: Array, directions: FreeDirections
 ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
     """Return the motion that drivers prescribe at t while the independent velocities and accelerations are zero."""
-    unit, rows, still = directions.unit, directions.rows, equations.zero_velocity(x)
-    phi_q = equations.jacobian(x, t) * unit[None, :] / rows[:, None]
-    chosen = jnp.diag(jnp.where(directions.independent, jnp.ones((), x.dtype), 0))
-    factors = factor_symmetric_positive(phi_q.T @ phi_q + chosen)
-
-    def solve(right: Array) -> Array:
-        """Return the velocity with Φ_q u = right whose independent entries are zero."""
-        found = factors.solve(phi_q.T @ (right / rows))
-        # The square of Φ_q loses digits; the second solution recovers them.
-        return unit * (found - factors.solve(phi_q.T @ (phi_q @ found - right / rows) + chosen @ found))
-
-    u = solve(-rate(equations.residual, equations.space, x, still, t))
-    return u, solve(-second_rate(equations.residual, equations.space, x, u, still, t))
+    still = equations.zero_velocity(x)
+    here = free_directions(equations, x, t, directions.independent, directions.length)
+    u = -here.solve(rate(equations.residual, equations.space, x, still, t))
+    return u, -here.solve(second_rate(equations.residual, equations.space, x, u, still, t))
 
 
 def constraint_force(

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.balance import Balance, balance_of_forces, constraint_force, equations_at_rest, force_at_rest
-from jaxmbs.analyses.equilibrium import Equilibrium, equilibrium, formulation_at_rest, stability_of
+from jaxmbs.analyses.equilibrium import CONVERGED_POWER, Equilibrium, equilibrium, formulation_at_rest, stability_of
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.numerics.linear_algebra import factor
@@ -34,8 +34,6 @@ MAX_POINTS = 2000
 MAX_POINTS_PER_VALUE = 20
 # Number of Newton corrections of each point.
 CORRECTIONS = 6
-# A point has converged if its last correction is below this power of the rounding unit.
-CONVERGED_POWER = 0.4
 # Number of steps of bisection that locate a critical point; each halves the interval.
 BISECTIONS = 40
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxmbs.analyses.balance import hold_motions
 from jaxmbs.dynamics.velocity_ratios import (
     check_determined_by_drivers,
     force_without_reactions,
@@ -18,7 +19,6 @@ from jaxmbs.dynamics.velocity_ratios import (
     velocity_ratios,
     with_constant_motions,
     with_elements,
-    with_held_motions,
 )
 from jaxmbs.element import require, unknown
 from jaxmbs.formulations.stateful import states_along, with_states
@@ -106,7 +106,7 @@ def _equivalent(mech: Mechanism, driver: str, *motion) -> Equivalent:
 
 def _equivalent_at(mech: Mechanism, driver: str, t, q, status, states) -> Equivalent:
     """Return the `Equivalent` at one time."""
-    mech = with_held_motions(measure_marks(with_states(mech, states), q)[0], t)
+    mech = hold_motions(measure_marks(with_states(mech, states), q)[0], t)
     (value,) = prescribed_values(moving_elements(mech)[driver], t)
     still = jnp.zeros(mech.layout.m, q.dtype)
 

@@ -12,8 +12,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Complex, Float, Int
 
-from jaxmbs.dynamics.local_motion import AXES, Choice, LocalMotion, Start, inputs_of, start_of, with_inputs
-from jaxmbs.dynamics.quantities import MotionWithReactions, quantity
+from jaxmbs.dynamics.linear_inputs import inputs_of, with_inputs
+from jaxmbs.dynamics.local_motion import Choice, LocalMotion, Start, start_of
+from jaxmbs.dynamics.quantities import AXES, MotionWithReactions, quantity
 from jaxmbs.element import require, unknown
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.stateful import state_names, with_states
@@ -187,12 +188,19 @@ def linearise(
             f"coordinates {', '.join(coordinates)} are not independent, not {len(free)} as the degrees of freedom are, or "
             f"masses do not determine their motion; independent are, for example, {possible}"
         )
-    chosen, moved = tuple(names[k] for k in independent), tuple(one.owner for one in choice.moved)
+    chosen, moved = tuple(names[k] for k in independent), tuple(one.owner for one in choice.driver_inputs)
     rates = lambda names: tuple(f"velocity.{name}" for name in names)
     states = (*chosen, *rates(chosen), *state_names(start.mech), *moved, *rates(moved))
     output, by = _output_changes(start.mech, choice, start.t, local, outputs)
     cut = len(states)
-    matrices = (local.rates[:, :cut], local.rates[:, cut:], by[:, :cut], by[:, cut:], output, local.rate)
+    matrices = (
+        local.rate_derivatives[:, :cut],
+        local.rate_derivatives[:, cut:],
+        by[:, :cut],
+        by[:, cut:],
+        output,
+        local.rate,
+    )
     a, b, c, d, output, rate = (jnp.where(local.status == Status.CONVERGED, x, jnp.nan) for x in matrices)
     return Linearisation(
         A=a,
@@ -244,7 +252,7 @@ def _names(mech: Mechanism, output: Output) -> list[str]:
 @eqx.filter_jit
 def _output_changes(mech: Mechanism, choice: Choice, t, local: LocalMotion, outputs) -> tuple[Array, Array]:
     """Return the outputs (outputs,) and their derivatives (outputs, p) by p of `LocalMotion`."""
-    size, drivers = local.rates.shape[1], len(choice.moved)
+    size, drivers = local.rate_derivatives.shape[1], len(choice.driver_inputs)
     if not outputs:
         return jnp.zeros(0, t.dtype), jnp.zeros((0, size), t.dtype)
 
@@ -266,4 +274,4 @@ def _output_changes(mech: Mechanism, choice: Choice, t, local: LocalMotion, outp
     given = (local.motion, *parts(still))
     own = jnp.eye(size, dtype=t.dtype)[begin:]
     column = lambda changes, own: jax.jvp(values, given, (changes, *parts(own)))[1]
-    return values(*given), jax.vmap(column, in_axes=-1, out_axes=-1)(local.changes, own)
+    return values(*given), jax.vmap(column, in_axes=-1, out_axes=-1)(local.motion_derivatives, own)

@@ -1,4 +1,4 @@
-"""First-order changes of a motion at one time by minimal coordinates, their rates, and inputs.
+"""Derivatives of a motion at one time with respect to minimal coordinates, their rates, and inputs.
 
 With the independent velocities w of a formulation, chosen by S, and a basis Z of the velocities that the constraints
 allow, S Z = I, states near (x, u) are x ⊕ Z y and u + Z w, corrected so that Φ = 0 and Φ_q u + Φ_t = 0 to first order.
@@ -6,9 +6,8 @@ allow, S Z = I, states near (x, u) are x ⊕ Z y and u + Z w, corrected so that 
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,48 +17,25 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.analyses.assembly import assembled_configuration, is_assembled
 from jaxmbs.analyses.balance import hold_motions
+from jaxmbs.dynamics.linear_inputs import Input, with_inputs
 from jaxmbs.dynamics.simulate import simulate
-from jaxmbs.element import errors_of, require, unknown
-from jaxmbs.forces.values import OfState, as_value, evaluate
+from jaxmbs.element import require
 from jaxmbs.formulations.augmented import AbstractFormulation, Augmented
 from jaxmbs.formulations.free_directions import FreeDirections, free_directions
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.formulations.stateful import equations_of, state_names, states_along, states_of
-from jaxmbs.motion import AbstractMotion
-from jaxmbs.numerics.arrays import finite, instance_of, is_concrete, with_fields
-from jaxmbs.numerics.linear_algebra import factor_symmetric_positive, factor_symmetric_semidefinite, redundancy
+from jaxmbs.numerics.arrays import finite, instance_of, is_concrete
+from jaxmbs.numerics.linear_algebra import factor_symmetric_semidefinite, redundancy
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.roots import root_near
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, gap_limit
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.system.equations import state_of
 from jaxmbs.system.inputs import analysis_inputs
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
-# Names of the entries of an input that is a vector.
-AXES = "xyz"
-# Number of solutions for the derivative of a closed configuration: the second recovers digits that the square of Φ_q lost.
+# Linear solves for the derivative of a closed configuration. The second one recovers the digits lost by forming Φ_qᵀΦ_q.
 CLOSING_REFINEMENTS = 2
-
-
-class Input(NamedTuple):
-    """One scalar input of the linear equations.
-
-    Attributes:
-        owner: name of the force or driver.
-        field: name of the argument of the force that is changed; empty for a driver, whose motion is changed.
-        entry: index in the value of the argument; None if it is a single number.
-    """
-
-    owner: str
-    field: str
-    entry: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the force or driver; with an axis if it is one entry of a vector, as in "push.x"."""
-        return self.owner if self.entry is None else f"{self.owner}.{AXES[self.entry]}"
 
 
 class Choice(NamedTuple):
@@ -78,7 +54,7 @@ class Choice(NamedTuple):
     inputs: tuple[Input, ...] = ()
 
     @property
-    def moved(self) -> tuple[Input, ...]:
+    def driver_inputs(self) -> tuple[Input, ...]:
         """Inputs that are motions of drivers."""
         return tuple(one for one in self.inputs if not one.field)
 
@@ -90,146 +66,21 @@ class LocalMotion(NamedTuple):
     those of the motions of drivers that are inputs.
 
     Attributes:
-        rate: (states,), the rates of y, w, z, C and Ċ in the motion itself; zero for y.
-        rates: (states, p), derivatives of the rates of y, w, z, C and Ċ: the matrices A and B.
-        motion: (q, v, a, z) of the bodies and of states of forces.
-        changes: their derivatives, each with the axis of p last.
+        rate: (states,), the rates of y, w, z, C and Ċ in the motion itself; zero for y, which is measured from it.
+        rate_derivatives: (states, p), derivatives of the rates of y, w, z, C and Ċ: the matrices A and B.
+        motion: q, v and v̇ of the bodies, and the states z of forces, None without.
+        motion_derivatives: their derivatives, each with the axis of p last.
         mass: (freedom, freedom), ZᵀM Z.
         status: CONVERGED; NOT_ASSEMBLED; SINGULAR if `freedom` is not the number of degrees of freedom, if the chosen
             velocities are not independent, or if masses do not determine the accelerations; NON_FINITE.
     """
 
     rate: Float[Array, " states"]
-    rates: Float[Array, "states p"]
+    rate_derivatives: Float[Array, "states p"]
     motion: tuple[Array, Array, Array, Array | None]
-    changes: tuple[Array, Array, Array, Array | None]
+    motion_derivatives: tuple[Array, Array, Array, Array | None]
     mass: Float[Array, "freedom freedom"]
     status: Int[Array, ""]
-
-
-def with_inputs(mech: Mechanism, inputs: Sequence[Input], t, motions, rates, values) -> Mechanism:
-    """Return the mechanism with changed inputs.
-
-    Args:
-        mech: the mechanism.
-        inputs: the inputs.
-        t: time.
-        motions: C, one for each driver among the inputs.
-        rates: Ċ, likewise.
-        values: one for each input: C̈ of a driver, else the change of a force's argument.
-    """
-    drivers, changed, forces = iter(zip(motions, rates, strict=True)), {}, mech.forces
-    for one, value in zip(inputs, values, strict=True):
-        if not one.field:
-            changed[one.owner] = (*next(drivers), value)
-        else:
-            forces[one.owner] = _with_change(forces[one.owner], one, value)
-
-    moved = lambda motion, terms: motion if terms is None else Moved(motion, t, *terms)
-    mech = with_fields(Mechanism, mech, _forces=tuple(forces.values()))
-    return _with_motions(mech, changed, moved) if changed else mech
-
-
-def _with_motions(mech: Mechanism, given: dict, change) -> Mechanism:
-    """Return the mechanism with `change(motion, given.get(name))` for each motion of a constraint or driver."""
-
-    def changed(elements):
-        """Return the elements with changed motions."""
-        of = lambda name, element: [change(motion, given.get(name)) for motion in element.motions]
-        return tuple(element.with_motions(of(name, element)) for name, element in elements.items())
-
-    return with_fields(Mechanism, mech, _constraints=changed(mech.constraints), _drivers=changed(mech.drivers))
-
-
-class Moved(AbstractMotion):
-    """A motion C(t) with c + ċ τ + c̈ τ²/2 added; τ is the time that has passed since `begin`."""
-
-    motion: AbstractMotion
-    begin: Array
-    shift: Array
-    speed: Array
-    acceleration: Array
-
-    def __call__(self, t):
-        """Return the changed motion at the time t."""
-        passed = t - self.begin
-        return self.motion(t) + self.shift + self.speed * passed + self.acceleration * passed**2 / 2
-
-
-class Changed(eqx.Module):
-    """The argument of a force as a function of the state, with a change added to it, or to one of its entries."""
-
-    value: Any
-    change: Array
-    one: Input = eqx.field(static=True)
-
-    def __call__(self, state):
-        """Return the changed value in a state."""
-        shape = _shape_of(self.value, state)
-        now = evaluate(self.value, state, shape, self.one.field)
-        return now + self.change if self.one.entry is None else now.at[self.one.entry].add(self.change)
-
-
-def _with_change(force, one: Input, change):
-    """Return a force with a change added to an argument, or to one of its entries."""
-    value, zero = getattr(force, one.field), jnp.zeros_like(change)
-    # Forces use the rate of a motion as well.
-    is_motion = isinstance(value, AbstractMotion)
-    changed = Moved(value, zero, change, zero, zero) if is_motion else OfState(Changed(value, change, one))
-    return with_fields(type(force), force, **{one.field: changed})
-
-
-def _shape_of(value, state) -> tuple[int, ...]:
-    """Return the shape of an argument of `value_field` in a state."""
-    if isinstance(value, tuple):
-        return (len(value),)
-    if isinstance(value, OfState):
-        return jnp.shape(value(state))
-    if callable(value) and not isinstance(value, AbstractMotion):
-        return jnp.shape(value(state.t, state.q, state.v))
-    return () if callable(value) else jnp.shape(value)
-
-
-def inputs_of(mech: Mechanism, names: Sequence[str], q, t) -> tuple[Input, ...]:
-    """Return the `Input` of each name, and one for each entry of an argument that is a vector.
-
-    Raises:
-        ValueError: an unknown name or one that is given twice, a force without an argument that can change, or a driver
-            with several motions.
-    """
-    require(not isinstance(names, str), f"inputs must be a tuple of names, such as ({names!r},)")
-    found: list[Input] = []
-    for name in names:
-        owner, _, axis = name.rpartition(".")
-        owner, axis = (name, "") if name in mech.forces or name in mech.drivers or not owner else (owner, axis)
-        if owner in mech.forces:
-            entries = _entries(mech, owner, q, t)
-            chosen = entries if not axis else [one for one in entries if one.name == name]
-            if not chosen:
-                raise ValueError(unknown("input", name, [one.name for one in entries]))
-            found += chosen
-        elif owner in mech.drivers and not axis:
-            if len(mech.drivers[owner].motions) != 1:
-                raise ValueError(f"input {name!r}: the driver must have one motion, this one has several")
-            found.append(Input(owner, ""))
-        else:
-            raise ValueError(unknown("input (force or driver)", name, [*mech.forces, *mech.drivers]))
-    for one in found:
-        require(found.count(one) == 1, f"input {one.name!r} is given twice")
-    return tuple(found)
-
-
-def _entries(mech: Mechanism, name: str, q, t) -> list[Input]:
-    """Return the inputs of a force: the entries of the argument that may be a function of the state."""
-    force = mech.forces[name]
-    fields = [f.name for f in dataclasses.fields(force) if f.metadata.get("converter") is as_value]
-    fields = [field for field in fields if getattr(force, field) is not None]
-    if len(fields) != 1:
-        raise ValueError(f"input {name!r}: {type(force).__name__} has no argument that can be an input")
-    with errors_of(f"force {name!r}"):
-        state = state_of(mech, q, jnp.zeros(mech.layout.m, q.dtype), t)
-        shape = jax.eval_shape(lambda: jnp.zeros(_shape_of(getattr(force, fields[0]), state))).shape
-    return [Input(name, fields[0], entry) for entry in (range(shape[0]) if shape else [None])]
 
 
 class Start(NamedTuple):
@@ -241,7 +92,7 @@ class Start(NamedTuple):
         q: (n,), the configuration, assembled if all numbers are known.
         v: (m,), velocities; None at rest.
         t: time.
-        states: of forces; None for their initial values.
+        states: states of forces (k,); None stands for their initial values.
         status: of the assembly.
     """
 
@@ -265,7 +116,7 @@ class Start(NamedTuple):
 
     @property
     def grubler_count(self) -> int:
-        """Number of velocities of the formulation less that of its constraints."""
+        """Number of velocities of the formulation minus the number of its constraint equations."""
 
         def rows(mech, q, t):
             """Return Φ."""
@@ -320,15 +171,15 @@ def _independent_velocities(formulation: AbstractFormulation, mech: Mechanism, q
 
 
 def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotion:
-    """Return the motion at (q, v, t) and its first-order changes; array code of one sample, to become a program.
+    """Return the motion at (q, v, t) and its derivatives. Runs as a program on one sample.
 
     Args:
-        choice: the known part.
+        choice: static arguments.
         mech: the mechanism.
         q: configuration of the bodies (n,), which satisfies Φ = 0.
         v: velocities of the bodies (m,); None: at rest, for a mechanism by `hold_motions`.
         t: time.
-        states: of forces; None for their initial values.
+        states: states of forces (k,); None stands for their initial values.
     """
     mech, usable = finite(mech)
     given = jnp.concatenate([q, jnp.zeros(0, q.dtype) if v is None else v, jnp.reshape(t, 1)])
@@ -337,10 +188,8 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
     equations = equations_of(choice.formulation, mech)
     x, u = _own_state(choice.formulation, mech, q, v, t)
     free, select = _chosen_directions(choice, equations, x, t)
-    factors = factor_symmetric_positive(free.jacobian.T @ free.jacobian + jnp.diag(_one_if(free.independent, q.dtype)))
-    correct = lambda gap: free.unit * factors.solve(free.jacobian.T @ (gap / free.rows))
     gap = jnp.max(jnp.abs(jax.lax.stop_gradient(equations.residual(x, t) / free.rows)), initial=0)
-    x = _closed(equations, free, factors.solve, x, t)
+    x = _with_closing_derivative(equations, free, x, t)
     if v is not None:
         u = equations.solver.close_velocity(x, u, t)
     if states is not None and states_of(equations, u) is not None:
@@ -356,21 +205,21 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
             mech = with_inputs(own, choice.inputs, t, motions, speeds, values)
             moved = equations_of(choice.formulation, mech)
         shift = basis[:, :count] @ y
-        if choice.moved:
-            shift = shift - correct(moved.residual(moved.space.retract(x, shift), t))
+        if choice.driver_inputs:
+            shift = shift - free.solve(moved.residual(moved.space.retract(x, shift), t))
         near_x, near_u = moved.space.retract(x, shift), u + basis @ w
-        if choice.moved or v is not None:
-            near_u = near_u - correct(moved.velocity_gap(near_x, near_u, t))
+        if choice.driver_inputs or v is not None:
+            near_u = near_u - free.solve(moved.velocity_gap(near_x, near_u, t))
         a, *_ = moved.accelerations(near_x, near_u, t)
         drift = near_u - u
         if v is not None:
-            # The rate of a displacement in a frame that turns with u.
+            # ẏ in a frame that turns with u is δu + u × y; `chart_rate` has half of the product to first order.
             drift = drift + 2 * (moved.space.chart_rate(shift, u) - u)
         accelerations = [value for one, value in zip(choice.inputs, values, strict=True) if not one.field]
         rates = [(select @ drift)[:count], select @ a, speeds, *(jnp.reshape(x, 1) for x in accelerations)]
         return jnp.concatenate(rates), (*moved.to_bodies(near_x, near_u, a, t), states_of(moved, near_u))
 
-    size = sum((count, m, 2 * len(choice.moved), len(choice.inputs)))
+    size = sum((count, m, 2 * len(choice.driver_inputs), len(choice.inputs)))
     still = jnp.zeros(size, q.dtype)
     column = lambda d: jax.jvp(near, (still,), (d,))[1]
     rate, motion = near(still)
@@ -391,7 +240,7 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
 
 def _ends(choice: Choice, m: int) -> np.ndarray:
     """Return the indices at which p is split into y, w with z, C, Ċ, and inputs."""
-    return np.cumsum([choice.freedom, m, len(choice.moved), len(choice.moved)])
+    return np.cumsum([choice.freedom, m, len(choice.driver_inputs), len(choice.driver_inputs)])
 
 
 def _own_state(formulation: AbstractFormulation, mech: Mechanism, q, v, t) -> tuple[Array, Array]:
@@ -423,8 +272,8 @@ def _is_basis(free: FreeDirections) -> Bool[Array, ""]:
     return (largest * small < 1) & (jnp.max(jnp.abs(jacobian @ basis), initial=0) < small * largest)
 
 
-def _closed(equations, free: FreeDirections, solve, x, t):
-    """Return x with the derivative of the root of Φ = 0 that keeps the independent coordinates."""
+def _with_closing_derivative(equations, free: FreeDirections, x, t):
+    """Return x, with the derivative of the configuration with Φ = 0 whose independent coordinates are held."""
     chosen = _one_if(free.independent, x.dtype)
 
     def gap(d):
@@ -432,7 +281,7 @@ def _closed(equations, free: FreeDirections, solve, x, t):
         rows = equations.residual(equations.space.retract(x, free.unit * d), t) / free.rows
         return jax.lax.stop_gradient(free.jacobian).T @ rows + chosen * d
 
-    shift = root_near(gap, solve, jnp.zeros(equations.space.m, x.dtype), CLOSING_REFINEMENTS)
+    shift = root_near(gap, free.factors.solve, jnp.zeros(equations.space.m, x.dtype), CLOSING_REFINEMENTS)
     return equations.space.retract(x, free.unit * shift)
 
 

@@ -223,8 +223,8 @@ class ReducedEquations(NamedTuple):
 def _reduced_equations(choice: Choice, damped: bool, mech: Mechanism, q, v, t, states) -> ReducedEquations:
     """Return the `ReducedEquations` in a state of the bodies; array code of one sample."""
     local, count = local_motion(choice, mech, q, v, t, states), choice.freedom
-    matrix = local.rates if damped else local.rates[count : 2 * count, :count]
-    _, v_changes, _, _ = local.changes
+    matrix = local.rate_derivatives if damped else local.rate_derivatives[count : 2 * count, :count]
+    _, v_changes, _, _ = local.motion_derivatives
     return ReducedEquations(matrix, local.mass, v_changes[:, count : 2 * count], local.motion[2], local.status)
 
 

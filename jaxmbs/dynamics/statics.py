@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxmbs.analyses.balance import hold_motions
 from jaxmbs.dynamics.reactions import Reactions, named_reactions, reactions_at
 from jaxmbs.dynamics.velocity_ratios import (
     check_determined_by_drivers,
@@ -18,7 +19,6 @@ from jaxmbs.dynamics.velocity_ratios import (
     holds_rods,
     moving_elements,
     velocity_ratios,
-    with_held_motions,
 )
 from jaxmbs.element import require, unknown
 from jaxmbs.forces import ClearanceRevolute, JointFriction
@@ -205,7 +205,7 @@ def _statics_at(
 ) -> tuple[dict[str, dict], Array | None, Bool[Array, ""], dict[str, dict]]:
     """Return the results of `reactions_at`, True unless SINGULAR, and the remaining fields of `Statics`, at one time."""
     mech = measure_marks(with_states(mech, states), q)[0]
-    held, elements = with_held_motions(mech, t), moving_elements(mech)
+    held, elements = hold_motions(mech, t), moving_elements(mech)
     rates = {
         name: jnp.stack([jax.jvp(motion, (t,), (jnp.ones_like(t),))[1] for motion in element.motions])
         for name, element in elements.items()

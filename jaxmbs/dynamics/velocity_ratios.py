@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from jaxmbs.analyses.balance import hold_motions
 from jaxmbs.analyses.unknowns import constraints_without_spin
 from jaxmbs.element import AbstractConstraint
 from jaxmbs.formulations.reactive import reactive_forces, with_force_fields
@@ -48,12 +49,6 @@ def with_elements(mech: Mechanism, changed: dict[str, AbstractConstraint]) -> Me
     """Return the mechanism with the constraints and drivers named in `changed` replaced."""
     chosen = lambda elements: tuple(changed.get(name, element) for name, element in elements.items())
     return with_fields(Mechanism, mech, _constraints=chosen(mech.constraints), _drivers=chosen(mech.drivers))
-
-
-def with_held_motions(mech: Mechanism, t) -> Mechanism:
-    """Return the mechanism with all prescribed motions held at their values at time t."""
-    constant = lambda element: with_constant_motions(element, prescribed_values(element, t))
-    return with_elements(mech, {name: constant(element) for name, element in moving_elements(mech).items()})
 
 
 def velocity_ratios(
@@ -118,7 +113,7 @@ def holding_efforts(mech: Mechanism, motion: Trajectory) -> dict[str, Float[Arra
 
 def _holding_efforts_at(mech: Mechanism, t, q, regular, states) -> dict[str, Float[Array, " motions"]]:
     """Return the holding efforts at one time."""
-    held = with_held_motions(measure_marks(with_states(mech, states), q)[0], t)
+    held = hold_motions(measure_marks(with_states(mech, states), q)[0], t)
     force = force_without_reactions(held, q, jnp.zeros(mech.layout.m, q.dtype), t)
     return {name: -own @ force for name, own in velocity_ratios(held, moving_elements(held), q, t, regular)[0].items()}
 

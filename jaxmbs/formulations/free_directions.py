@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxmbs.formulations.abstract import AbstractEquations
-from jaxmbs.numerics.linear_algebra import dependent_columns, factor_symmetric_positive, redundancy
+from jaxmbs.numerics.linear_algebra import Factored, dependent_columns, factor_symmetric_positive, redundancy
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, unit_of_length
 
 # A row of Φ_q counts as redundant if its part that does not depend on other rows is below this many times the tolerance:
@@ -32,6 +32,7 @@ class FreeDirections(NamedTuple):
         rows: (rows,), the unit of each row of Φ.
         jacobian: (rows, m), Φ_q in these units.
         freedom: the number of degrees of freedom.
+        factors: of Φ_qᵀΦ_q plus the unit matrix of the independent velocities, in units.
     """
 
     basis: Float[Array, "m m"]
@@ -41,6 +42,14 @@ class FreeDirections(NamedTuple):
     rows: Float[Array, " rows"]
     jacobian: Float[Array, "rows m"]
     freedom: Int[Array, ""]
+    factors: Factored
+
+    def solve(self, right: Float[Array, " rows"]) -> Float[Array, " m"]:
+        """Return the velocity v with Φ_q v = `right`, not in units, whose independent entries are zero."""
+        right = self.jacobian.T @ (right / self.rows)
+        found = self.factors.solve(right)
+        # The square of Φ_q loses digits; the second solution recovers them.
+        return self.unit * (found - self.factors.solve(self.factors.matrix @ found - right))
 
     def restrict(self, matrix: Float[Array, "m m"], dependent: Array | float = 1.0) -> Float[Array, "m m"]:
         """Return Zᵀ A Z for a matrix A in units, with `dependent` on the diagonal for dependent velocities."""
@@ -81,7 +90,7 @@ def free_directions(
     chosen = jnp.diag(jnp.where(independent, jnp.ones((), q.dtype), 0))
     factors = factor_symmetric_positive(phi_q.T @ phi_q + chosen)
     basis = factors.solve(chosen)
-    # The square of Φ_q loses digits; the second solution recovers them.
+    # As in `FreeDirections.solve`.
     basis = basis - factors.solve(phi_q.T @ (phi_q @ basis) + chosen @ (basis - chosen))
     basis = jnp.where(independent[None, :], basis, 0)
-    return FreeDirections(basis, independent, length, unit, rows, phi_q, jnp.sum(well_conditioned))
+    return FreeDirections(basis, independent, length, unit, rows, phi_q, jnp.sum(well_conditioned), factors)

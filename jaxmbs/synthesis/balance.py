@@ -125,7 +125,7 @@ def balance(
         """Return loads, a mask of the times reached, the inverse regularity at each time (or None), and all quantities."""
         reached = motion.status == Status.CONVERGED
         loads = _zero_unless(reached, cycle_loads(mech, motion, about=about))
-        static = holding_efforts(mech, motion) if run is None else {}
+        static = holding_efforts(mech, motion) if run is None and "static_rms" in minimise else {}
         singularity = jnp.where(reached, 1 / regularity(mech, motion), 0) if run is None else None
         return loads, reached, singularity, _quantities(mech, loads, static, sharpness, closed)
 
