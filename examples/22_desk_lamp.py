@@ -2,10 +2,10 @@
 
 The lower arm is a parallelogram that keeps the elbow upright, the upper arm carries the head. The springs have the free
 length zero, like springs that are wound with tension or pulled by a cord over a pulley. `synthesis.balance` looks for
-stiffnesses and for places of the ends at which no torque is needed to hold the lamp. By hand, a spring of stiffness k from
-p to the point s of an arm balances the moment m g c of the arm if k s p̄ = −i m g c, with points as complex numbers. The
-search reaches this to rounding. Springs with a free length leave a small torque. At the end the lamp is let go in five
-positions.
+stiffnesses and for places of the ends at which no torque is needed to hold the lamp. By hand, a spring of stiffness k
+from p to the point s of an arm balances the moment m g c of the arm if k s p̄ = −i m g c, with points as complex numbers.
+The search finds this solution to rounding. Springs with another free length leave a small torque. At the end the lamp is
+let go in five positions.
 """
 
 import argparse
@@ -35,7 +35,7 @@ OFFSET = (-0.05, -0.02)
 MASSES = {"lower": 0.25, "rod": 0.1, "elbow": 0.08, "upper": 0.55}
 # Distance of the centre of mass of the upper arm and the head from the elbow (m).
 UPPER_COM = 0.26
-# Free length of usual springs (m).
+# Free length of ordinary springs (m), for comparison.
 FREE_LENGTH = 0.06
 # The first design: a spring on the base and one on the elbow, each with its stiffness (N/m), its place there (m), and its
 # place on the arm, seen from the arm's pin (m).
@@ -43,10 +43,10 @@ DESIGN = {
     name: {"stiffness": jnp.array(300.0), "foot": jnp.array([0.02, 0.06]), "arm": jnp.array([0.08, 0.02])}
     for name in ("base", "elbow")
 }
-# Lowest stiffness and coordinates of the ends.
-LEAST = {"stiffness": 100.0, "foot": np.array([-0.05, 0.03]), "arm": np.array([0.03, -0.05])}
-# Highest stiffness and coordinates of the ends.
-MOST = {"stiffness": 2000.0, "foot": np.array([0.05, 0.1]), "arm": np.array([0.12, 0.05])}
+# Lower bounds of stiffness (N/m) and coordinates of the ends (m).
+LOWER_BOUNDS = {"stiffness": 100.0, "foot": np.array([-0.05, 0.03]), "arm": np.array([0.03, -0.05])}
+# Upper bounds of stiffness (N/m) and coordinates of the ends (m).
+UPPER_BOUNDS = {"stiffness": 2000.0, "foot": np.array([0.05, 0.1]), "arm": np.array([0.12, 0.05])}
 # Angles of lower and upper arm (rad) in the positions that are shown, and in which the lamp is let go.
 POSITIONS = ((1.1, 0.5), (1.6, 0.9), (2.1, -0.4), (2.3, 0.3), (1.3, -0.5))
 
@@ -95,7 +95,7 @@ def sweep():
 
 def search(free_length, starts, steps):
     """Return the best springs of this free length."""
-    bounds = [dict.fromkeys(DESIGN, bound) for bound in (LEAST, MOST)]
+    bounds = [dict.fromkeys(DESIGN, bound) for bound in (LOWER_BOUNDS, UPPER_BOUNDS)]
     found = synthesis.balance(
         lambda design: lamp(design, sweep(), free_length),
         DESIGN,
@@ -111,7 +111,7 @@ def search(free_length, starts, steps):
 
 
 def holding_torques(design, free_length=0.0, count=31):
-    """Return both angles (count, count) and the larger of the torques that hold the lamp there."""
+    """Return both angles (count, count) and the larger of the torques of the two drivers that hold the lamp there."""
     lower, upper = np.meshgrid(np.linspace(1.05, 2.35, count), np.linspace(-0.6, 1.0, count), indexing="ij")
 
     def torque(lower, upper):
@@ -126,7 +126,7 @@ def holding_torques(design, free_length=0.0, count=31):
     return lower, upper, np.asarray(torques).reshape(lower.shape)
 
 
-def misses_exact_solution(design):
+def distance_from_exact_solution(design):
     """Return |k s p̄ + i m g c| / (m g c) of both springs: zero if they balance exactly, by hand."""
     carried = MASSES["elbow"] + MASSES["upper"]
     moments = {
@@ -141,23 +141,25 @@ def misses_exact_solution(design):
     }
 
 
-def way_after_release(design, duration):
+def travel_after_release(design, duration):
     """Return the farthest that the head moves after the lamp is let go at rest, in each of the positions."""
     free, times = lamp(design), np.linspace(0, duration, 11)
 
-    def way(q):
+    def travel(q):
         """Return the farthest that the head moves from a configuration."""
         run = mbs.simulate(free, times, q, step=2e-3)
         places = run.point("upper", (UPPER, 0))
         return jnp.max(jnp.linalg.norm(places - places[0], axis=-1))
 
     starts = jnp.stack([free.coordinates(pose(*position)) for position in POSITIONS])
-    return np.asarray(jax.jit(jax.vmap(way))(starts))
+    return np.asarray(jax.jit(jax.vmap(travel))(starts))
 
 
 def show(design, maps, file):
     """Draw the lamp in its positions, and the torques that hold it with each kind of spring."""
-    figure, axes = plt.subplots(1, 1 + len(maps), figsize=(12, 3.8), layout="constrained", width_ratios=(1.4, 1, 1, 1))
+    figure, axes = plt.subplots(
+        1, 1 + len(maps), figsize=(12, 3.8), layout="constrained", width_ratios=(1.4, *[1] * len(maps))
+    )
     for k, position in enumerate(POSITIONS):
         arm = lambda start, angle, length: start + length * np.array([np.cos(angle), np.sin(angle)])
         elbow = arm(np.zeros(2), position[0], LOWER)
@@ -201,8 +203,8 @@ def main():
     }
     record = {
         "largest torque (N m)": {name: float(torque.max()) for name, (*_, torque) in maps.items()},
-        "misses the exact solution by": misses_exact_solution(design),
-        "way of the head after release (m)": way_after_release(design, 0.5 if options.quick else 2.0).tolist(),
+        "relative distance from the exact solution": distance_from_exact_solution(design),
+        "travel of the head after release (m)": travel_after_release(design, 0.5 if options.quick else 2.0).tolist(),
         "springs": jax.tree.map(lambda x: x.tolist(), design),
     }
     print(json.dumps(record, indent=2))

@@ -1,9 +1,10 @@
 """A wheel suspension tuned by its equilibrium and its modes: ride height, ride frequency and damping.
 
 One wheel carries a quarter of a car through two wishbones, a tyre, and a spring with a damper between the lower wishbone
-and the car. Three numbers are wanted: the height at which the car rests, and frequency and damping ratio of its slow mode.
-Three numbers are free: stiffness, free length and damping. Newton's method solves for them, with the derivatives of
-`mbs.equilibrium` and `mbs.modes`. Then the frequencies and damping ratios of many springs and dampers follow in one batch.
+and the car. Three quantities are prescribed: the height at which the car rests, and frequency and damping ratio of its
+slow mode. Three parameters are adjusted: stiffness, free length and damping. Newton's method solves for them, with the
+derivatives of `mbs.equilibrium` and `mbs.modes`. Then the frequencies and damping ratios of many springs and dampers
+follow in one batch.
 """
 
 import argparse
@@ -63,7 +64,7 @@ def suspension(b):
     bar = lambda name: planar.Body(WISHBONE_MASS, WISHBONE_MASS * length(name) ** 2 / 12, (length(name) / 2, 0))
 
     def tyre(state):
-        """Return the vertical force of the road on the wheel; the tyre does not pull."""
+        """Return the vertical force of the road on the wheel, never negative."""
         wheel = state["wheel"]
         press = TYRE_STIFFNESS * (TYRE_RADIUS - wheel.point((0, 0))[1]) - TYRE_DAMPING * wheel.velocity((0, 0))[1]
         return jnp.maximum(press, 0)
@@ -91,7 +92,7 @@ def suspension(b):
 
 
 def guess():
-    """Return the suspension with its wheel on the road."""
+    """Return a guess: the unloaded tyre touches the road."""
     found = {"car": (0, TYRE_RADIUS, 0), "wheel": (CENTRE[0], TYRE_RADIUS, 0)}
     for name in ("lower", "upper"):
         way = np.subtract(np.add(CENTRE, OUTER[name]), INNER[name])
@@ -106,7 +107,7 @@ def rest_and_modes(b):
     return rest, mbs.modes(mech, rest.q, count=2)
 
 
-def measures(b):
+def performance(b):
     """Return height, frequency and damping ratio of the slow mode, and the status of both analyses."""
     rest, modes = rest_and_modes(b)
     status = jnp.maximum(rest.status, modes.status)
@@ -120,7 +121,7 @@ def tune(steps):
 
     def misfit(scales):
         """Return the relative misfits, for multiples of the first design."""
-        return measures(design(scales))[0] / wanted - 1
+        return performance(design(scales))[0] / wanted - 1
 
     step = jax.jit(lambda x: (misfit(x), jnp.linalg.solve(jax.jacfwd(misfit)(x), misfit(x))))
     scales, largest = jnp.ones(3), []
@@ -135,7 +136,7 @@ def charts(b, count):
     """Return stiffnesses (count,), dampings (3,), and for all of them frequencies and damping ratios, in one batch."""
     stiffness = b["stiffness"] * np.linspace(0.6, 1.6, count)
     damping = b["damping"] * np.array([0.5, 1.0, 1.5])
-    of_one = lambda k, c: measures({**b, "stiffness": k, "damping": c})
+    of_one = lambda k, c: performance({**b, "stiffness": k, "damping": c})
     found, status = jax.jit(jax.vmap(jax.vmap(of_one, (0, None)), (None, 0)))(stiffness, damping)
     return stiffness, damping, np.where(np.asarray(status)[..., None] == 0, found, np.nan)
 

@@ -32,7 +32,7 @@ MAX_UNBALANCED_ROUNDINGS = 100
 
 
 def hold_motions(mech: Mechanism, t: Array) -> Mechanism:
-    """Return a mechanism whose prescribed motions, of drivers, joints and forces, keep their values at the time t."""
+    """Return the mechanism with the prescribed motions of drivers, joints and forces held at their values at the time t."""
     is_motion = lambda x: isinstance(x, AbstractMotion)
     still = lambda x: Constant(jnp.asarray(x(t), t.dtype)) if is_motion(x) else x
     return jax.tree.map(still, mech, is_leaf=is_motion)
@@ -64,7 +64,7 @@ def force_at_rest(
 def steady_motion(
     equations: AbstractEquations, x: Array, t: Array, directions: FreeDirections
 ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
-    """Return the motion that drivers prescribe at t while the independent velocities and accelerations are zero."""
+    """Return velocities and accelerations, zero for the independent ones, while drivers move as at the time t."""
     still = equations.zero_velocity(x)
     here = free_directions(equations, x, t, directions.independent, directions.length)
     u = -here.solve(rate(equations.residual, equations.space, x, still, t))

@@ -25,23 +25,23 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 from jaxmbs.system.summary import batch, named, statuses
 from jaxmbs.system.trajectory import Trajectory
 
-# An output: a name of `QUANTITIES` or of a joint coordinate, or a point, ("coupler", (x, y)).
+# A name as for `quantity`, or a body and a point of it: ("coupler", (x, y)).
 Output = str | tuple[str, Sequence[float] | Array]
 
 
 class Linearisation(eqx.Module):
     """Linear equations ẋ = A x + B u, y = C x + D u for small changes about a state.
 
-    x are the displacements of the independent coordinates, the changes of their rates, and those of states of forces; for
-    drivers among the inputs the changes of their motions and rates as well.
+    x are the displacements of the independent coordinates, the changes of their rates, those of states of forces, and, for
+    each driver among the inputs, the changes of its motion C and of Ċ.
 
     Attributes:
         A: (states, states).
         B: (states, inputs).
         C: (outputs, states).
         D: (outputs, inputs).
-        output: (outputs,), the outputs in the state itself; y are the changes from it.
-        rate: (states,), ẋ in the state itself: zeros for the displacements, then the accelerations of the independent
+        output: (outputs,), outputs in this state; y is the deviation from it.
+        rate: (states,), ẋ in this state: zeros for the displacements, then the accelerations of the independent
             coordinates and the rates of states. Zero in an equilibrium.
         q: (n,), the configuration.
         v: (m,), the velocities.
@@ -129,9 +129,9 @@ def linearise(
 ) -> Linearisation:
     """Return the linear equations of small motions about a state, in minimal coordinates.
 
-    Without v the mechanism is at rest, and the motions of its drivers are held at their values at the time t. With v, they
-    move on: about a steady motion, such as a constant rate of a driver, A is constant in joint coordinates; along any
-    other motion it is that of the time t.
+    Without v the mechanism is at rest, and motions of drivers and forces are held at their values at t. With v the drivers
+    keep moving. About a steady motion A does not depend on time in joint coordinates; about any other motion it is the
+    matrix at the time t.
 
     A and B are exact derivatives of the equations of motion, with all forces, constraints and gyroscopic terms. They are
     differentiable, and work under `jit` and `vmap` if `coordinates` are given.
@@ -139,7 +139,7 @@ def linearise(
     Inputs are changes of arguments of forces that may be functions of the state: the value of a `Torque` or `PointForce`,
     the voltage of a `Motor`, the target of a `Servo`, the control of an `Actuator`. A vector has an input for each entry:
     "push.x", "push.y"; "push" stands for all. A driver as input is the acceleration C̈ of its motion, and the changes of C
-    and Ċ are further states: so the equations stay proper. The transfer function from the motion C itself is s² times
+    and Ċ are further states: so C and D stay finite. The transfer function from the motion C itself is s² times
     that from C̈.
 
     Outputs are quantities by name, as in sweeps and reports: "rod.x", "velocity.rod.x", "acceleration.rod.x",
@@ -152,9 +152,10 @@ def linearise(
             Or one time of a motion, which gives v, t and states of forces as well: `jax.tree.map(lambda x: x[k], run)`.
         v: velocities, as for `Mechanism.velocities`; the constraints correct them. None: at rest.
         t: time.
-        inputs: names of forces and drivers.
+        inputs: names of forces and drivers, or of one entry of a vector, "push.x".
         outputs: names of quantities, and points.
-        coordinates: names of the independent velocities, "pin.phi"; chosen for a good condition unless given.
+        coordinates: names of independent velocities of the formulation, "pin.phi"; by default those that make the basis
+            well-conditioned.
         formulation: chooses the coordinates; `JointCoordinates()` by default.
 
     Returns:
@@ -179,7 +180,7 @@ def linearise(
     given_inputs = inputs_of(start.mech, inputs, start.q, start.t)
     choice = Choice(start.formulation, len(independent), independent, given_inputs)
     outputs = tuple(output if isinstance(output, str) else tuple(output) for output in outputs)
-    output_names = tuple(name for output in outputs for name in _names(start.mech, output))
+    output_names = tuple(name for output in outputs for name in _output_names(start.mech, output))
     local = start.local_motion(choice)
     if coordinates is not None and is_concrete(local.status) and local.status == Status.SINGULAR:
         free = start.independent()
@@ -191,7 +192,7 @@ def linearise(
     chosen, moved = tuple(names[k] for k in independent), tuple(one.owner for one in choice.driver_inputs)
     rates = lambda names: tuple(f"velocity.{name}" for name in names)
     states = (*chosen, *rates(chosen), *state_names(start.mech), *moved, *rates(moved))
-    output, by = _output_changes(start.mech, choice, start.t, local, outputs)
+    output, by = _output_derivatives(start.mech, choice, start.t, local, outputs)
     cut = len(states)
     matrices = (
         local.rate_derivatives[:, :cut],
@@ -230,7 +231,10 @@ def _independent(start: Start, coordinates: Sequence[str] | None, names: Sequenc
     if coordinates is None:
         if not start.is_known:
             possible = ", ".join(names)
-            raise ValueError(f"inside jit, vmap and grad give coordinates=(…), the independent ones of: {possible}")
+            raise ValueError(
+                "the coordinates cannot be chosen inside jit, vmap or grad: give coordinates=(…) with independent ones of "
+                f"{possible}"
+            )
         return start.independent()
     for name in coordinates:
         if name not in names:
@@ -238,7 +242,7 @@ def _independent(start: Start, coordinates: Sequence[str] | None, names: Sequenc
     return tuple(names.index(name) for name in coordinates)
 
 
-def _names(mech: Mechanism, output: Output) -> list[str]:
+def _output_names(mech: Mechanism, output: Output) -> list[str]:
     """Return the name of an output, or the names of the coordinates of a point. An unknown one raises `ValueError`."""
     if isinstance(output, str):
         quantity(mech, output)
@@ -250,7 +254,7 @@ def _names(mech: Mechanism, output: Output) -> list[str]:
 
 
 @eqx.filter_jit
-def _output_changes(mech: Mechanism, choice: Choice, t, local: LocalMotion, outputs) -> tuple[Array, Array]:
+def _output_derivatives(mech: Mechanism, choice: Choice, t, local: LocalMotion, outputs) -> tuple[Array, Array]:
     """Return the outputs (outputs,) and their derivatives (outputs, p) by p of `LocalMotion`."""
     size, drivers = local.rate_derivatives.shape[1], len(choice.driver_inputs)
     if not outputs:

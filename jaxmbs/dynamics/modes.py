@@ -25,7 +25,7 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 from jaxmbs.system.summary import batch, statuses
 from jaxmbs.system.trajectory import Trajectory
 
-# Largest displacement in a film of a mode, relative to the size of the mechanism, or angle in radians.
+# Largest displacement in a film of a mode: an angle in radians, or a length relative to the size of the mechanism.
 FILM_AMPLITUDE = 0.15
 
 
@@ -114,7 +114,7 @@ class Modes(eqx.Module):
         shape = np.asarray(self.shapes[k])
         largest = np.max(np.abs(shape) / np.where(layout.angular, 1, size))
         moves = np.real(np.exp(1j * angles)[:, None] * shape) * amplitude / largest
-        q, status = _closed(mech, self.q, jnp.asarray(moves, self.q.dtype), self.t)
+        q, status = _closed_configurations(mech, self.q, jnp.asarray(moves, self.q.dtype), self.t)
         rate = 2 * np.pi * float(self.frequencies[k])
         still = jnp.zeros((frames, layout.m), self.q.dtype)
         times = jnp.asarray(angles / (rate if rate > 0 else 1))
@@ -143,8 +143,8 @@ def modes(
     out, and the stiffness is replaced by its symmetric part: the modes of K φ = ω² M φ. It takes less time in batches and
     runs on GPUs; eigenvalues of unsymmetric matrices need a CPU.
 
-    All results are differentiable. Derivatives of eigenvalues are those of simple ones; they stay right if other
-    eigenvalues are equal to each other.
+    All results are differentiable. Derivatives are right for simple eigenvalues, also
+    where others coincide.
 
     Args:
         mech: the mechanism.
@@ -206,9 +206,9 @@ class ReducedEquations(NamedTuple):
     """Equations of small motions in independent coordinates y.
 
     Attributes:
-        matrix: A; for undamped modes −M⁻¹K.
+        matrix: A; for undamped modes −M⁻¹K, with K not symmetrised.
         mass: (count, count), M.
-        to_bodies: (m, count), velocities of the bodies by ẏ.
+        to_bodies: (m, count), matrix that maps ẏ to velocities of the bodies.
         accelerations: (m,), v̇ of the bodies.
         status: see `Modes`.
     """
@@ -235,28 +235,28 @@ def _modes(local: ReducedEquations, start_status, count: int, damped: bool) -> t
     status = jnp.where(start_status == Status.CONVERGED, status, start_status)
     good, unit = status == Status.CONVERGED, jnp.eye(matrix.shape[0], dtype=matrix.dtype)
     matrix, mass = jnp.where(good, matrix, -unit), jnp.where(good, mass, jnp.eye(count, dtype=mass.dtype))
-    root = jnp.linalg.cholesky(mass) if count > 1 else _root(mass)
+    root = jnp.linalg.cholesky(mass) if count > 1 else _safe_sqrt(mass)
     good = good & jnp.all(jnp.isfinite(root)) & jnp.all(jnp.diagonal(root) > 0)
     status = jnp.where((status == Status.CONVERGED) & ~good, int(Status.SINGULAR), status)
     root = jnp.where(good, root, jnp.eye(count, dtype=mass.dtype))
-    values, vectors = (_damped if damped else _undamped)(matrix, mass, root, count)
+    values, vectors = (_damped_eigenpairs if damped else _undamped_eigenpairs)(matrix, mass, root, count)
     shapes = vectors.T @ jnp.where(good, to_bodies, 1).T.astype(vectors.dtype)
     # The largest entry, which defines the phase, is positive.
     largest = jnp.take_along_axis(shapes, jnp.argmax(jnp.abs(shapes), axis=1)[:, None], axis=1)
-    shapes = shapes * jnp.conj(largest) / _positive(_size(largest))
-    size, kept = _size(values), slice(0, shapes.shape[0])
-    found = size[kept] / (2 * np.pi), (-values.real / _positive(size))[kept], values, shapes
+    shapes = shapes * jnp.conj(largest) / _nonzero(_modulus(largest))
+    size, kept = _modulus(values), slice(0, shapes.shape[0])
+    found = size[kept] / (2 * np.pi), (-values.real / _nonzero(size))[kept], values, shapes
     return *(jnp.where(good, x, jnp.nan) for x in found), status
 
 
 @eqx.filter_jit
-def _closed(mech: Mechanism, q, moves, t) -> tuple[Array, Array]:
+def _closed_configurations(mech: Mechanism, q, moves, t) -> tuple[Array, Array]:
     """Return configurations (T, n) with closed joints near q displaced by the rows of `moves` (T, m), and their status."""
     displaced = jax.vmap(lambda d: mech.layout.retract(q, d))(moves)
     return jax.vmap(lambda q: assembled_configuration(mech, q, t, (), DEFAULT_TOLERANCE)[:2])(displaced)
 
 
-def _undamped(matrix, mass, root, count: int) -> tuple[Array, Array]:
+def _undamped_eigenpairs(matrix, mass, root, count: int) -> tuple[Array, Array]:
     """Return λ (count,) and vectors y (count, count) as columns with yᵀM y = 1, for ÿ = `matrix` y; M = `root` `root`ᵀ."""
     if count == 1:
         squares, vectors = -matrix[0], 1 / root
@@ -266,21 +266,21 @@ def _undamped(matrix, mass, root, count: int) -> tuple[Array, Array]:
         reduced = lower(lower((stiffness + stiffness.T) / 2).T)
         squares, vectors = symmetric_eigen((reduced + reduced.T) / 2)
         vectors = jax.scipy.linalg.solve_triangular(root.T, vectors, lower=False)
-    size = _root(jnp.abs(squares))
+    size = _safe_sqrt(jnp.abs(squares))
     values = jnp.where(squares < 0, size + 0j, 1j * size)
     order = jnp.argsort(size)
     return values[order], vectors[:, order]
 
 
-def _damped(matrix, mass, root, count: int) -> tuple[Array, Array]:
+def _damped_eigenpairs(matrix, mass, root, count: int) -> tuple[Array, Array]:
     """Return λ of the whole `matrix`, and the vectors y of the modes as columns (count, modes) with yᴴM y = 1."""
     if matrix.shape[0] == 2:
         half, product = jnp.trace(matrix) / 2, matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0]
         square = half**2 - product
-        size = _root(jnp.abs(square))
+        size = _safe_sqrt(jnp.abs(square))
         # Of two real roots the larger one is computed without cancellation, and the other one from their product.
         far = half + jnp.where(half < 0, -size, size)
-        near = product / _positive(far)
+        near = product / _nonzero(far)
         pair = jnp.stack([half + 1j * size, half - 1j * size])
         values = jnp.where(square < 0, pair, jnp.stack([near, far]) + 0j)
         vectors = jnp.ones((1, 2), values.dtype)
@@ -291,7 +291,7 @@ def _damped(matrix, mass, root, count: int) -> tuple[Array, Array]:
     vectors = vectors[:, order][:, : matrix.shape[0] - count]
     scaled = root.T.astype(vectors.dtype) @ vectors
     modal = jnp.sum(scaled.real**2 + scaled.imag**2, axis=0)
-    return values[order], vectors / _positive(_root(modal))[None, :]
+    return values[order], vectors / _nonzero(_safe_sqrt(modal))[None, :]
 
 
 def _order(values: Complex[Array, " values"], count: int) -> Int[Array, " values"]:
@@ -308,16 +308,16 @@ def _order(values: Complex[Array, " values"], count: int) -> Int[Array, " values
     return by_size[jnp.argsort(others, stable=True)]
 
 
-def _size(values: Array) -> Array:
+def _modulus(values: Array) -> Array:
     """Return |λ|, with a derivative of zero at zero."""
-    return _root(values.real**2 + values.imag**2)
+    return _safe_sqrt(values.real**2 + values.imag**2)
 
 
-def _root(x: Array) -> Array:
+def _safe_sqrt(x: Array) -> Array:
     """Return √x, with a derivative of zero at zero."""
     return jnp.where(x == 0, 0, jnp.sqrt(jnp.where(x == 0, 1, x)))
 
 
-def _positive(x: Array) -> Array:
+def _nonzero(x: Array) -> Array:
     """Return x with 1 in place of zeros."""
     return jnp.where(x == 0, 1, x)

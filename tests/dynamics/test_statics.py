@@ -62,7 +62,7 @@ def test_crank_press_with_friction_in_its_guide(pressing):
     assert mbs.reactions(crank_press(0.1, damping=7.0), motion)["motor"].effort[0] != found.efforts["motor"][0]
 
 
-def test_speed_and_acceleration_do_not_count_but_the_sense_does(pressing):
+def test_speed_and_acceleration_do_not_count_but_the_direction_does(pressing):
     _, forwards = pressing
     rushing = crank_press(0.1, (-1.5, 2.0, 400.0), damping=7.0)
     found = mbs.statics(rushing, mbs.kinematics(rushing, 1e-9 * np.arange(7.0), {**START, "crank": (0, 0, -1.5)}))
@@ -247,7 +247,7 @@ def test_an_element_of_six_motions():
         found.advantage("hand", ("body", (0, 0, 0), (1, 0, 0)))
 
 
-def test_what_is_refused(pressing):
+def test_errors(pressing):
     motion, found = pressing
     free = mbs.Mechanism(crank_press().bodies, crank_press().constraints)
     with pytest.raises(ValueError, match="statics needs a motion that drivers determine; drivers for 1 degree"):
