@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -417,3 +417,9 @@ def unknown(kind: str, name: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, names)) or 'none'}"
     return f"unknown {kind} {name!r}; {hint}"
+
+
+def require_name(kind: str, name: Any, names: Collection[str]) -> None:
+    """Raise `ValueError` with the nearest name unless `name` is one of `names`; it may be of any type."""
+    if not isinstance(name, str) or name not in names:
+        raise ValueError(unknown(kind, name, names))

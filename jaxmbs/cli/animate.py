@@ -11,7 +11,7 @@ from jaxmbs.cli.motion import motion_of
 from jaxmbs.cli.options import add_integrator, add_model, add_times, add_tolerance, positive, read_model, status_names
 from jaxmbs.cli.report import FAILED, OK, Report, working
 from jaxmbs.dynamics.quantities import is_driven
-from jaxmbs.system.layout import unknown
+from jaxmbs.element import unknown
 
 # Suffixes of the films that `jaxmbs animate` writes.
 SUFFIXES = (".gif", ".html", ".mp4", ".glb")

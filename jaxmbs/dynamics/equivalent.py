@@ -20,7 +20,7 @@ from jaxmbs.dynamics.velocity_ratios import (
     with_constant_motions,
     with_elements,
 )
-from jaxmbs.element import require, unknown
+from jaxmbs.element import require, require_name
 from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.numerics.results import Status
@@ -91,7 +91,7 @@ def equivalent(mech: Mechanism, motion: Trajectory, driver: str | None = None) -
         require(bool(elements), "equivalent needs a driver; the mechanism has none")
         require(len(elements) == 1, f"name the driver: one of {', '.join(elements)}")
         (driver,) = elements
-    require(driver in elements, unknown("driver", driver, elements))
+    require_name("driver", driver, elements)
     require(len(elements[driver].motions) == 1, f"driver {driver!r} prescribes several motions")
     check_determined_by_drivers(mech, "equivalent")
     return _equivalent(mech, driver, motion.t, motion.q, motion.status, states_along(mech, motion))

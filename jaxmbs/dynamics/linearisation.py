@@ -15,7 +15,7 @@ from jaxtyping import Array, Complex, Float, Int
 from jaxmbs.dynamics.linear_inputs import inputs_of, with_inputs
 from jaxmbs.dynamics.local_motion import Choice, LocalMotion, Start, start_of
 from jaxmbs.dynamics.quantities import AXES, MotionWithReactions, quantity
-from jaxmbs.element import require, unknown
+from jaxmbs.element import require, require_name
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.stateful import state_names, with_states
 from jaxmbs.numerics.arrays import is_concrete
@@ -237,8 +237,7 @@ def _independent(start: Start, coordinates: Sequence[str] | None, names: Sequenc
             )
         return start.independent()
     for name in coordinates:
-        if name not in names:
-            raise ValueError(unknown("coordinate", name, names))
+        require_name("coordinate", name, names)
     return tuple(names.index(name) for name in coordinates)
 
 

@@ -20,7 +20,7 @@ from jaxmbs.dynamics.velocity_ratios import (
     moving_elements,
     velocity_ratios,
 )
-from jaxmbs.element import require, unknown
+from jaxmbs.element import require, require_name
 from jaxmbs.forces import ClearanceRevolute, JointFriction
 from jaxmbs.formulations.augmented import Augmented
 from jaxmbs.formulations.reactive import reactive_forces
@@ -125,10 +125,10 @@ class Statics(eqx.Module):
             >>> print(found.advantage("motor", ("slider", (0, 0), (-1, 0))).round(6))  # −1 / (dx/dφ)
             [0.913793]
         """
-        require(driver in self.rates, unknown("driver", driver, self.rates))
+        require_name("driver", driver, self.rates)
         require(self.rates[driver].ndim == self.status.ndim, f"driver {driver!r} prescribes several motions")
         if isinstance(load, str):
-            require(load in self.loads, unknown("force with a force or torque", load, self.loads))
+            require_name("force with a force or torque", load, self.loads)
             return self.loads[load] / jnp.abs(self.efforts[driver])
         body, point, direction = load
         shape = (self.layout.dimension,)

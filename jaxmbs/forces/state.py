@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractConstraint, unknown
+from jaxmbs.element import GROUND, AbstractConstraint, require_name
 from jaxmbs.relative_motion import BodyMotion, JointMotion, coordinates_of, measure_joint
 
 
@@ -98,8 +98,7 @@ class State(eqx.Module):
         Raises:
             ValueError: an unknown name.
         """
-        if body not in self.poses:
-            raise ValueError(unknown("body", body, self.bodies))
+        require_name("body", body, self.bodies)
         return BodyMotion(self.poses[body], self.velocities[body])
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:

@@ -20,6 +20,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
+from jaxmbs.element import unknown
 from jaxmbs.formulations.augmented import AbstractFormulation, CartesianEquations
 from jaxmbs.formulations.joint import space as spaces
 from jaxmbs.formulations.joint.forms import BY_ANGLES, FREE, FREE_BY_ANGLES, OWN, Form, forms_with_drivers, turning_at
@@ -29,7 +30,6 @@ from jaxmbs.numerics import rotation
 from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.system.layout import unknown
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.topology import Names, Tree, spanning_tree
 from jaxmbs.system.trajectory import Trajectory

@@ -16,8 +16,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from jaxmbs.element import GROUND, AbstractBody
-from jaxmbs.element import unknown as unknown
+from jaxmbs.element import GROUND, AbstractBody, require_name, unknown
 from jaxmbs.numerics.space import Flat, PartwiseSpace
 
 
@@ -29,8 +28,7 @@ def _slices(names: Sequence[str], sizes: Iterable[int], start: int = 0) -> dict[
 
 def _index(kind: str, name: str, names: tuple[str, ...]) -> int:
     """Return the index of a name, or raise `ValueError` with the names of this kind."""
-    if name not in names:
-        raise ValueError(unknown(kind, name, names))
+    require_name(kind, name, names)
     return names.index(name)
 
 
@@ -189,8 +187,7 @@ class Layout(PartwiseSpace):
 
     def _body_type(self, body: str) -> type[AbstractBody]:
         """Return the class of a body, or raise `ValueError` for an unknown name."""
-        if body not in self.body_types:
-            raise ValueError(unknown("body", body, self.body_types))
+        require_name("body", body, self.body_types)
         return self.body_types[body]
 
     def point(self, body: str, s: ArrayLike | Sequence[float] | None, q: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Array, Float
 
-from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, errors_of, unknown
+from jaxmbs.element import GROUND, AbstractBody, AbstractConstraint, errors_of, require_name
 from jaxmbs.forces import AbstractForce
 from jaxmbs.numerics.arrays import check_precision, default_float, is_concrete, with_fields
 from jaxmbs.system.layout import Layout
@@ -341,8 +341,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
             if not isinstance(element, AbstractForce):
                 raise ValueError(f"{type(element).__name__} is not a force")
             for body in element.acts_on:
-                if body not in known:
-                    raise ValueError(unknown("body", body, known))
+                require_name("body", body, known)
             element.check(dimension)
             return element.check_joints(joints)
         if kind == "body" and not isinstance(element, AbstractBody):
@@ -353,8 +352,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
             raise ValueError("planar and spatial elements cannot be mixed")
         if kind != "body":
             for body in (element.i, element.j, *element.others):
-                if body not in known:
-                    raise ValueError(unknown("body", body, known))
+                require_name("body", body, known)
             if element.i == element.j:
                 raise ValueError(f"connects {element.i!r} with itself")
         return element.check()

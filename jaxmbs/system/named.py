@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import jax
 
-from jaxmbs.system.layout import unknown
+from jaxmbs.element import unknown
 
 
 class AbstractNamed(Mapping[str, Any]):

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from jaxmbs.element import GROUND
-from jaxmbs.system.layout import unknown
+from jaxmbs.element import GROUND, require_name, unknown
 
 # Index that stands for the ground among the parents of a `Tree`.
 ROOT = -1
@@ -82,8 +81,7 @@ class Tree:
         """
         if body == GROUND:
             return ROOT
-        if body not in self._indices:
-            raise ValueError(unknown("body", body, self.bodies))
+        require_name("body", body, self.bodies)
         return self._indices[body]
 
     @cached_property
@@ -161,8 +159,7 @@ def spanning_tree(mech: Any, *, base: Names | None = None, cut: Names = ()) -> T
     entering = _shortest_paths(leaving, [GROUND])
     joined = set(entering)
     for name in bases:
-        if name not in bodies:
-            raise ValueError(unknown("base body", name, bodies))
+        require_name("base body", name, bodies)
         if name in joined:
             edge = entering[name]
             while edge.parent != GROUND:

@@ -23,6 +23,11 @@ BAD = {
         ["(Spring)", "unknown body 'crnk'", "did you mean 'crank'?"],
     ),
     "unknown body of a torque": (lambda: mbs.Torque("rodd", 1.0), ["(Torque)", "'rodd'", "did you mean 'rod'?"]),
+    "list instead of a body": (
+        lambda: mbs.Torque(["rod"], 1.0),
+        ["(Torque)", "unknown body ['rod']", "did you mean 'rod'?"],
+    ),
+    "list instead of a joint": (lambda: mbs.JointSpring([1.0], 1.0), ["(JointSpring)", "unknown joint [1.0]"]),
     "unknown body that bears": (
         lambda: mbs.Torque("rod", 1.0, reaction="crnk"),
         ["(Torque)", "'crnk'", "did you mean 'crank'?"],

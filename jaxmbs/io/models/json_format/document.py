@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.element import errors_of
+from jaxmbs.element import errors_of, unknown
 from jaxmbs.io.models.json_format.elements import SPACES, Scope, decode, encode, types_of
 from jaxmbs.io.models.model import LENGTH_UNITS, Model, ModelError
 from jaxmbs.io.models.options import ReadOptions
 from jaxmbs.system.equations import state_of
-from jaxmbs.system.layout import unknown
 
 # Name of the format, the value of "format" in a model file.
 FORMAT = "jaxmbs"

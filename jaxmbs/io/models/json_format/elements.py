@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxmbs import forces, motion, planar, spatial
-from jaxmbs.element import AbstractBody, AbstractConstraint, errors_of
+from jaxmbs.element import AbstractBody, AbstractConstraint, errors_of, unknown
 from jaxmbs.forces import AbstractForce
 from jaxmbs.forces.applied import OfCoordinates
 from jaxmbs.io.models.json_format import expressions
@@ -21,7 +21,6 @@ from jaxmbs.io.models.model import ModelError
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import as_given, is_concrete
 from jaxmbs.planar.outlines import AbstractOutline
-from jaxmbs.system.layout import unknown
 
 # Modules with the elements of a file, by its "space".
 SPACES = {"planar": planar, "spatial": spatial}
