@@ -140,6 +140,7 @@ def test_power_of_a_motor_with_play(formulation):
     np.testing.assert_allclose(kinetic - kinetic[0], work, atol=2e-6 * np.abs(kinetic).max())
 
 
+@pytest.mark.variant
 def test_play_gradient():
     """The gradient by the play against differences."""
 

@@ -205,6 +205,7 @@ def test_derivative_by_a_length_with_the_equilibrium():
     np.testing.assert_allclose(jax.grad(frequency)(length), differences, rtol=1e-6)
 
 
+@pytest.mark.variant
 def test_hooke_joint():
     """Shafts at an angle β: the driven one turns with i(φ) = cos β / (1 − sin²β cos²φ); its inertia counts as i²."""
     beta, phi, inertias, stiffness = 0.5, 0.4, (0.3, 0.7), 12.0

@@ -132,6 +132,7 @@ def test_the_beginning_may_be_a_parameter(angles):
     assert found.estimates == pytest.approx({"angle": np.pi / 2, "inertia": 0.5}, abs=1e-6)
 
 
+@pytest.mark.variant
 def test_several_records_of_signals_of_ones_own(angles):
     """Two runs of different lengths; the measure is the height of the bob."""
     measure = lambda p, mech, motion: {"height": motion.point("bob", (0, 0))[:, 1]}
@@ -253,6 +254,7 @@ def test_active_bounds_are_those_of_the_constrained_minimum():
     assert corner.estimates == {"c": 0.0, "k": 8.0}
 
 
+@pytest.mark.variant
 def test_a_far_guess_arrives():
     """Over few swings, from a hundredth of the stiffness."""
     record = cart_record(100.0, 0.1, until=0.3)

@@ -126,6 +126,7 @@ def assert_moving_as_pinocchio(model, robot, pairs):
     np.testing.assert_allclose(robots.accelerations(model, q, v), a, rtol=1e-7, atol=1e-9 * np.abs(a).max())
 
 
+@pytest.mark.variant
 def test_frames_of_onshape_to_robot_close_a_loop(tmp_path):
     pin = pytest.importorskip("pinocchio")
     text = FIVE_BAR.format(frames=CLOSING + AXIS)

@@ -192,6 +192,7 @@ def test_the_same_seed_gives_the_same_answer(letter, tmp_path):
         again(seed=1)
 
 
+@pytest.mark.variant
 def test_a_curve_of_a_linkage_is_found_again():
     """A curve that a random four-bar draws in a turn, moved: another four-bar can draw it nearly exactly."""
     four_bar = synthesis.Dyadic()
