@@ -98,7 +98,7 @@ class State(eqx.Module):
         Raises:
             ValueError: an unknown name.
         """
-        require_name("body", body, self.bodies)
+        require_name("body", body, self.poses)
         return BodyMotion(self.poses[body], self.velocities[body])
 
     def joint(self, name: str, coordinate: str | None = None) -> JointMotion:
