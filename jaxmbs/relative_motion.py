@@ -205,10 +205,11 @@ def coordinates_of(
     Raises:
         ValueError: an unknown name, what is not a joint, or a coordinate that the joint does not have.
     """
-    joints = [key for key, element in elements.items() if element.freedom is not None]
-    if not isinstance(name, str) or name not in elements:
-        raise ValueError(unknown("joint", name, joints))
-    if name not in joints:
+    known = isinstance(name, str) and name in elements
+    if not known or elements[name].freedom is None:
+        joints = [key for key, element in elements.items() if element.freedom is not None]
+        if not known:
+            raise ValueError(unknown("joint", name, joints))
         label = f"joint {name!r} ({type(elements[name]).__name__})"
         there = f"joints are {', '.join(map(repr, joints))}" if joints else "there are no joints"
         raise ValueError(f"{label} has no angle or slide of its own; {there}")

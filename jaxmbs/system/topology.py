@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from jaxmbs.element import GROUND, require_name, unknown
+from jaxmbs.element import GROUND, require, require_name
 
 # Index that stands for the ground among the parents of a `Tree`.
 ROOT = -1
@@ -187,12 +187,10 @@ def _names(names: Names | None) -> tuple[str, ...]:
 def _check_cut(mech: Any, cut: Iterable[str]) -> None:
     """Raise `ValueError` for a name in `cut` that is not that of a joint."""
     joints = [name for name, element in mech.constraints.items() if element.freedom is not None]
+    others = [name for name in (*mech.constraints, *mech.drivers) if name not in joints]
     for name in cut:
-        if name in joints:
-            continue
-        if name in mech.constraints or name in mech.drivers:
-            raise ValueError(f"{name!r} is not a joint: it is never in the tree and cannot be cut")
-        raise ValueError(unknown("joint", name, joints))
+        require(name not in others, f"{name!r} is not a joint: it is never in the tree and cannot be cut")
+        require_name("joint", name, joints)
 
 
 def _shortest_paths(leaving: dict[str, list[_Edge]], start: list[str]) -> dict[str, _Edge]:

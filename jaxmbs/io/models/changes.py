@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from jaxmbs import forces, planar, spatial
-from jaxmbs.element import GROUND, AbstractConstraint, unknown
+from jaxmbs.element import GROUND, AbstractConstraint, require_name, unknown
 from jaxmbs.io.models.model import Model, model_of
 
 # Forces on a joint that a driver of this joint replaces.
@@ -42,8 +42,7 @@ def without(model: Model, names: Collection[str]) -> Model:
     groups = {key: getattr(model, key) for key in ("bodies", "constraints", "drivers", "forces")}
     everything = {name for group in groups.values() for name in group}
     for name in names:
-        if name not in everything:
-            raise ValueError(unknown("element", name, sorted(everything)))
+        require_name("element", name, sorted(everything))
     bodies, *others = ({name: x for name, x in group.items() if name not in names} for group in groups.values())
     if not bodies:
         raise ValueError("no body is left")
