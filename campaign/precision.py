@@ -158,7 +158,7 @@ class Eager(Oracle):
 
 def quantities(mech, q, v):
     """Return the terms of the equations of motion at t = 0.3."""
-    quiet = mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, _without_reactions(mech.forces))
+    quiet = mbs.Mechanism(mech.bodies, mech.constraints, mech.drivers, _explicit(mech.forces))
     return {
         "mass matrix": mbs.Augmented().of(quiet).mass_matrix(q),
         "generalized force": mbs.generalized_force(quiet, q, v, 0.3),
@@ -170,6 +170,10 @@ def quantities(mech, q, v):
     }
 
 
-def _without_reactions(forces):
-    """Return the forces that need no reactions."""
-    return {name: force for name, force in forces.items() if not getattr(force, "reactive", False)}
+def _explicit(forces):
+    """Return the forces that need neither reactions nor states of their own."""
+    return {
+        name: force
+        for name, force in forces.items()
+        if not getattr(force, "reactive", False) and not getattr(force, "states", ())
+    }
