@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.forces.joint.reactive import JointLoad
-from jaxmbs.formulations.reactive import with_reactive_forces
+from jaxmbs.formulations.reactive import may_be_redundant, with_reactive_forces
 from jaxmbs.numerics.linear_algebra import Support, factor_symmetric_semidefinite, solve_saddle_point
 from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
@@ -255,7 +255,9 @@ class AbstractEquations(eqx.Module):
             a (m,), λ (rows,), kept (rows,).
         """
         support = self.support(weights)
-        refined = bool(self.mech._light) or support.angular is not None
+        # In float32 the pivots of redundant constraints cost too many digits.
+        redundant = right.dtype == jnp.float32 and may_be_redundant(self.mech, drivers=False)
+        refined = redundant or bool(self.mech._light) or support.angular is not None
         return solve_saddle_point(
             matrix, phi_q, force, right, floor, pivots, definite=self.definite, support=support, refined=refined
         )

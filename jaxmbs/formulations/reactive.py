@@ -37,12 +37,13 @@ def reactive_forces(mech: Mechanism) -> dict[str, AbstractReactiveForce]:
     return {n: f for n, f in forces if isinstance(f, AbstractReactiveForce) and f.reactive and f.size is None}
 
 
-def may_be_redundant(mech: Mechanism) -> bool:
+def may_be_redundant(mech: Mechanism, *, drivers: bool = True) -> bool:
     """Return True if reactions may not be unique, by Grübler's count of each part that is connected by more than one body.
 
-    Constraints that are redundant only for special lengths are not found.
+    Constraints that are redundant only for special lengths are not found. Without the drivers, a part for which the count
+    leaves no motion is taken for one that moves because constraints are redundant.
     """
-    elements = {**mech.constraints, **mech.drivers}
+    elements = {**mech.constraints, **(mech.drivers if drivers else {})}
     own = len(mech.layout.bodies[0][1].velocities)
     for names in blocks({name: (element.i, element.j) for name, element in elements.items()}):
         part = [elements[name] for name in names]

@@ -1,0 +1,93 @@
+"""Closed loops in space with redundant constraints, in float32 and by every backend: statuses and accelerations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs import spatial
+from jaxmbs.programs import primitive
+from spatial_problems import bricard, frame
+
+# Masses of the samples, relative to those of the mechanism.
+MASSES = np.linspace(0.7, 1.4, 6)
+
+
+def tilted_four_bar():
+    """Return crank, coupler and rocker on four parallel hinges in a plane that is tilted, and a start."""
+    plane = frame(np.array([1.0, 2.0, -0.5]), np.array([0.2, 1.0, 1.5]))
+    points = np.array([[0, 0], [0.3, 0.9], [2.1, 1.7], [2.4, 0.0]]) @ plane[:, :2].T
+    frames = {
+        "ground": (np.zeros(3), np.eye(3)),
+        "crank": (points[:2].mean(0), frame(np.array([1.0, 0.3, 0.2]), np.array([0.0, 1.0, 0.0]))),
+        "coupler": (points[1:3].mean(0), frame(np.array([-0.4, 0.3, 1.0]), np.array([1.0, 0.0, 0.0]))),
+        "rocker": (points[2:].mean(0), frame(np.array([0.1, -1.0, 0.4]), np.array([0.0, 0.0, 1.0]))),
+    }
+    pairs = zip(["ground", "crank", "coupler", "rocker"], ["crank", "coupler", "rocker", "ground"], strict=True)
+    joints = {}
+    for point, (i, j) in zip(points, pairs, strict=True):
+        (r_i, a_i), (r_j, a_j) = frames[i], frames[j]
+        axes = {"axis_i": a_i.T @ plane[:, 2], "axis_j": a_j.T @ plane[:, 2]}
+        joints[f"{i} on {j}"] = spatial.Revolute(i, j, a_i.T @ (point - r_i), a_j.T @ (point - r_j), **axes)
+    del frames["ground"]
+    bodies = dict.fromkeys(frames, spatial.Body(1.0, (0.1, 0.2, 0.25)))
+    start = {name: spatial.coordinates(*placed) for name, placed in frames.items()}
+    return mbs.Mechanism(bodies, joints, forces={"gravity": mbs.Gravity((0, 0, -9.81))}), start
+
+
+def door():
+    """Return a door on four hinges on one line, and a start."""
+    axis = np.array([1.0, 2.0, 2.0]) / 3
+    hinges = {
+        f"hinge {k}": spatial.Revolute(
+            "ground", "door", 0.4 * k * axis + [0.1, 0, 0], 0.4 * k * axis + [-0.5, -0.2, 0.3], axis_i=axis, axis_j=axis
+        )
+        for k in range(4)
+    }
+    mech = mbs.Mechanism(
+        {"door": spatial.Body(2.0, (0.3, 0.2, 0.25))}, hinges, forces={"gravity": mbs.Gravity((0, 0, -9.81))}
+    )
+    return mech, {"door": spatial.coordinates((0.6, 0.2, -0.3), np.eye(3))}
+
+
+# Roundings of float32, relative to the largest, by which the accelerations after five steps may be off.
+MECHANISMS = {"Bricard": (bricard, 40), "four-bar": (tilted_four_bar, 400), "door": (door, 10)}
+
+
+# Emissions: machine code, and slower ones.
+EMISSIONS = [
+    "llvm",
+    pytest.param("gpu-on-host", marks=pytest.mark.variant),
+    pytest.param("xla", marks=pytest.mark.slow),
+    pytest.param("tpu-on-host", marks=pytest.mark.slow),
+]
+
+
+def motions(build, formulation, emission, dtype):
+    """Return statuses and accelerations of all samples after five steps of 10 ms."""
+    mech, start = build()
+    mech = mech.astype(dtype)
+
+    def run(scale):
+        bodies = {name: spatial.Body(scale * body.mass, body.inertia) for name, body in mech.bodies.items()}
+        changed = mbs.Mechanism(bodies, mech.constraints, forces=mech.forces)
+        times = np.array([0, 0.05], dtype)
+        found = mbs.simulate(changed, times, start, step=0.01, formulation=formulation)
+        return found.status, found.a[-1]
+
+    with primitive.emission(emission):
+        return jax.tree.map(np.asarray, jax.jit(jax.vmap(run))(jnp.asarray(MASSES, dtype)))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("formulation", [mbs.Augmented(), mbs.JointCoordinates()], ids=["augmented", "joint"])
+@pytest.mark.parametrize("emission", EMISSIONS)
+def test_redundant_loops_in_float32(name, formulation, emission):
+    build, roundings = MECHANISMS[name]
+    _, expected = motions(build, formulation, "llvm", np.float64)
+    status, accelerations = motions(build, formulation, emission, np.float32)
+    assert accelerations.dtype == np.float32
+    np.testing.assert_array_equal(status, 0)
+    limit = roundings * np.finfo(np.float32).eps * np.abs(expected).max()
+    np.testing.assert_allclose(accelerations, expected, rtol=0, atol=limit)
