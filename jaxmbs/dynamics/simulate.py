@@ -247,7 +247,11 @@ def _grid(times, step, method) -> Grid:
         raise ValueError(
             "with a step the times must be known when the simulation is built: make them with numpy, or outside jit"
         )
-    needed = np.abs(np.diff(np.asarray(times, float))) / float(step) * (1 - TIME_ROUNDING)
+    # Times in float32 that mean one step may be further apart than it, by their rounding.
+    numbers = np.asarray(times)
+    rounding = np.finfo(numbers.dtype).eps * np.max(np.abs(numbers)) if numbers.dtype.kind == "f" else 0
+    apart = np.abs(np.diff(numbers.astype(float))) - rounding
+    needed = apart / float(step) * (1 - TIME_ROUNDING)
     return _uneven_grid(np.ceil(needed).astype(int).clip(1))
 
 

@@ -26,7 +26,7 @@ from jaxmbs.numerics.roots import newton_steps, root_near
 from jaxmbs.numerics.scaling import Units, unit_of_length
 from jaxmbs.numerics.space import Space
 from jaxmbs.programs import save_for_reverse
-from jaxmbs.system.mechanism import Mechanism
+from jaxmbs.system.mechanism import Mechanism, own_length_as
 
 # If masses differ much, the weight of the supporting rows is the mean mass times the rounding unit to this power. It is
 # then below the largest masses, so that the motion of a light body is not lost in rounding, and above those of light
@@ -228,7 +228,7 @@ class AbstractEquations(eqx.Module):
     def scales(self, q, t) -> Scales:
         """Return `Scales` of gaps and pivots for this configuration and similar ones."""
         rows, extent, angular = self.scaling_rows(q, t)
-        length = jnp.maximum(unit_of_length(rows, extent, angular), self.mech.own_length.astype(q.dtype))
+        length = jnp.maximum(unit_of_length(rows, extent, angular), own_length_as(self.mech, q.dtype))
         return Scales(length, Units(angular, length).rows(rows), self.pivots(q, t))
 
     def zero_velocity(self, q) -> Float[Array, " m"]:

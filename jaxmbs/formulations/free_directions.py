@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.numerics.linear_algebra import Factored, dependent_columns, factor_symmetric_positive, redundancy
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, unit_of_length
+from jaxmbs.system.mechanism import own_length_as
 
 # A row of Φ_q counts as redundant if its part that does not depend on other rows is below this many times the tolerance:
 # gaps up to the tolerance turn rows by as much.
@@ -80,7 +81,7 @@ def free_directions(
     """
     scaling, extent, angular = jax.lax.stop_gradient(equations.scaling_rows(q, t))
     if length is None:
-        length = jnp.maximum(unit_of_length(scaling, extent, angular), equations.mech.own_length.astype(q.dtype))
+        length = jnp.maximum(unit_of_length(scaling, extent, angular), own_length_as(equations.mech, q.dtype))
     length = jax.lax.stop_gradient(length)
     rows, unit = Units(angular, length).rows(scaling), Units(equations.space.angular, length).vector
     phi_q = equations.jacobian(q, t) * unit[None, :] / rows[:, None]

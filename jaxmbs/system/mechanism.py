@@ -194,10 +194,7 @@ class Mechanism(eqx.Module):
 
         They are coordinates of points in the body frames, distances, offsets and radii, also those of outlines.
         """
-        elements = (*self._constraints, *self._drivers)
-        given = (x for element in elements for x in element.lengths)
-        square = sum((jnp.sum(jnp.square(x)) for x in given), jnp.zeros((), self.dtype))
-        return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)
+        return own_length_as(self, self.dtype)
 
     def size(self, q: Float[Array, " n"]) -> Float[Array, ""]:
         """Return the length relative to which gaps are judged and angles are compared with distances.
@@ -208,10 +205,9 @@ class Mechanism(eqx.Module):
         Returns:
             `own_length`; if that is zero √(Σ s²) of the positions in q, or 1 if these are zero, too.
         """
-        own, places = self.own_length, jnp.where(self.layout.angular, 0, self.layout.extent(q))
+        own, places = own_length_as(self, q.dtype), jnp.where(self.layout.angular, 0, self.layout.extent(q))
         square = places @ places
-        found = jnp.where(own > 0, own, jnp.sqrt(jnp.where(square > 0, square, 1)))
-        return found.astype(q.dtype)
+        return jnp.where(own > 0, own, jnp.sqrt(jnp.where(square > 0, square, 1)))
 
     def point(self, q: Float[Array, " n"], body: str, s: ArrayLike | Sequence[float] | None) -> Float[Array, " d"]:
         """Return a point in the ground frame, from its coordinates `s` in the frame of `body`, in a configuration `q`."""
@@ -361,3 +357,11 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
         for name, element in pairs:
             with errors_of(f"{kind} {name!r} ({type(element).__name__})"):
                 check(kind, element)
+
+
+def own_length_as(mech: Mechanism, dtype: DTypeLike) -> Float[Array, ""]:
+    """Return `Mechanism.own_length` in the floating-point type `dtype`, that of q, also for a mechanism without numbers."""
+    elements = (*mech._constraints, *mech._drivers)
+    given = (x for element in elements for x in element.lengths)
+    square = sum((jnp.sum(jnp.square(jnp.asarray(x, dtype))) for x in given), jnp.zeros((), dtype))
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)

@@ -267,3 +267,14 @@ def test_bad_arguments(swing):
         mbs.HHT(0.2)
     with pytest.raises(ValueError, match="times must be known"):
         jax.jit(lambda t: mbs.simulate(mech, t, start, step=0.1).q)(jnp.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("count", [2, 501])
+def test_times_in_single_precision_cost_no_step(count):
+    """Free fall by semi-implicit Euler steps: −g h² n(n + 1)/2 after n steps of length h."""
+    times = np.linspace(0, 0.05 * (count - 1), count, dtype=np.float32)
+    ball = mbs.Mechanism({"ball": planar.Body(1.0, 0.1)}, forces=DOWN).astype(np.float32)
+    run = mbs.simulate(ball, times, {"ball": (0, 0, 0)}, step=0.01, method=mbs.SemiImplicitEuler())
+    n = 5 * (count - 1)
+    assert run.q.dtype == np.float32
+    np.testing.assert_allclose(run.q[-1, 1], -9.81 * 0.01**2 * n * (n + 1) / 2, rtol=3e-4)

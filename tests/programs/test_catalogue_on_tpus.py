@@ -22,7 +22,7 @@ TIMES = np.array([0.2, 0.3])
 
 
 def assert_within_roundings(f, numbers):
-    """f(numbers, dtype) → real results and a status: by a kernel in float32 it is that in float64, for a batch of numbers."""
+    """f(numbers, dtype) → real results and a status: in float32 by a kernel as in float64, for a batch of numbers."""
     rng = np.random.default_rng(1)
     exact = jax.jit(jax.vmap(lambda numbers: f(numbers, np.float64)))
     numbers = jax.tree.map(lambda x: np.asarray(x, np.float32).astype(float), numbers)
