@@ -10,7 +10,8 @@ from pathlib import Path
 
 # Folder of the benchmarks.
 FOLDER = Path(__file__).parent
-# Program that each process runs before the clock starts. The code of a case, which defines `call`, follows it.
+# Program that each process runs first: it times the import of jaxmbs and defines the models. The code of a case, which
+# defines `call`, follows it.
 BEGIN = """
 import resource, sys, time
 from pathlib import Path

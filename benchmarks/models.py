@@ -345,7 +345,10 @@ def models() -> dict[str, Model]:
 
 
 def four_bar_batch(size, spread=0.05):
-    """Return designs of four-bars with moving bars within ±spread of nominal, as a dict of arrays (size,)."""
+    """Return designs of four-bars as a dict of arrays (size,).
+
+    The moving bars of each design are scaled by one factor, evenly spaced from 1 − spread to 1 + spread; the ground is not.
+    """
     factor = jnp.linspace(1 - spread, 1 + spread, size)
     return {name: length * (factor if name != "ground" else jnp.ones(size)) for name, length in FOUR_BAR.items()}
 

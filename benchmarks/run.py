@@ -66,7 +66,10 @@ def program_row(problem):
 
 
 def cores_row(problem):
-    """jaxmbs on all cores in its own process, 8,192 systems, beside one core."""
+    """Return the row of a rollout on all cores, with its speed-up over one core.
+
+    `cores.py`, a process for each measurement, has its own, larger batch in place of `problem`.
+    """
     count = os.cpu_count() or 1
     if count < 2 or not hasattr(os, "sched_setaffinity"):
         return timing.skipped_row("jaxmbs, all cores", "the machine has one core, or cores cannot be chosen")

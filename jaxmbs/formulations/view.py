@@ -336,12 +336,12 @@ def _equation_velocities(unknowns: AbstractUnknowns, mech, u):
 
 
 def _coordinates(unknowns, mech, q, t):
-    """Return x of a configuration q of the bodies, in the order of users."""
+    """Return x of a configuration q of the bodies, in the order that users see."""
     return unknowns.coordinates(mech, q, t)[_order(unknowns)]
 
 
 def _velocities(unknowns, mech, q, v, t):
-    """Return u of velocities v of the bodies, in the order of users."""
+    """Return u of velocities v of the bodies, in the order that users see."""
     return unknowns.velocities(mech, q, v, t)[_order(unknowns)]
 
 
@@ -358,26 +358,26 @@ def _configuration(unknowns, mech, x, t, near):
 
 
 def _rate(unknowns, mech, x, u, t):
-    """Return ẋ at x and u, in the order of users."""
+    """Return ẋ at x and u, in the order that users see."""
     equations, q = _equations_at(unknowns, mech, x, t, None)
     return equations.space.rate(q, _equation_velocities(unknowns, mech, u))[: x.size][_order(unknowns)]
 
 
 def _mass_matrix(unknowns, mech, x, t, near):
-    """Return M(x, t), rows and columns in the order of users."""
+    """Return M(x, t), rows and columns in the order that users see."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.mass(q, t)[_order(unknowns)][:, _order(unknowns)]
 
 
 def _force(unknowns, mech, x, u, t, near):
-    """Return Q(x, u, t), in the order of users."""
+    """Return Q(x, u, t), in the order that users see."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     u = _equation_velocities(unknowns, mech, u)
     return with_reactive_forces(equations, q, u, t)[0].force(q, u, t)[_order(unknowns)]
 
 
 def mass_and_force(unknowns: AbstractUnknowns, mech: Mechanism, x, u, t) -> tuple[Array, Array]:
-    """Return M(x, t) and Q(x, u, t) as array code, in the order of users."""
+    """Return M(x, t) and Q(x, u, t) as array code, in the order that users see."""
     return _mass_matrix(unknowns, mech, x, t, None), _force(unknowns, mech, x, u, t, None)
 
 
@@ -388,7 +388,7 @@ def _constraints(unknowns, mech, x, t, near):
 
 
 def _constraint_jacobian(unknowns, mech, x, t, near):
-    """Return Φ_x, columns in the order of users."""
+    """Return Φ_x, columns in the order that users see."""
     equations, q = _equations_at(unknowns, mech, x, t, near)
     return equations.jacobian(q, t)[:, _order(unknowns)]
 

@@ -219,6 +219,6 @@ def _simulate_segment(model: SegmentModel, x, t_start, q, v, reference, next_ref
 
 @lru_cache(maxsize=64)
 def constraint_jacobian_function(model: SegmentModel) -> Callable:
-    """Return the compiled function (x (S, n), q (S, n), t) ↦ Φ_q (S, rows, m)."""
+    """Return the compiled function of parameters x (S, n), configurations q (S, coordinates) and t: Φ_q (S, rows, m)."""
     one_start = lambda x, q, t: constraint_jacobian(model.build(model.parameters(x)), q, t)
     return jax.jit(jax.vmap(one_start, in_axes=(0, 0, None)))

@@ -39,7 +39,7 @@ class AbstractDesigns(abc.ABC):
         """Return for each leaf of a design True if it differs between designs; only these leaves are stored."""
 
     @abc.abstractmethod
-    def told(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """Return a description of the designs as JSON; designs with equal descriptions are the same."""
 
 
@@ -70,7 +70,7 @@ class Arrays(AbstractDesigns):
         """Return True for each leaf: all arrays given count as varied."""
         return [True] * len(jax.tree.leaves(self.tree))
 
-    def told(self):
+    def description(self):
         """Return shapes, dtypes and a digest of the arrays, by which a store recognises its designs."""
         digest = hashlib.sha256(repr(self.names).encode())
         for leaf in jax.tree.leaves(self.tree):
@@ -121,9 +121,9 @@ class AbstractSampler(AbstractDesigns):
         """Return True for each leaf that is a distribution, False for constants."""
         return [isinstance(x, AbstractDistribution) for _, x in self.places]
 
-    def told(self):
+    def description(self):
         """Return kind of sampler, size, seed and distributions, by which a store recognises its designs."""
-        describe = lambda x: x.told() if isinstance(x, AbstractDistribution) else np.asarray(x).tolist()
+        describe = lambda x: x.description() if isinstance(x, AbstractDistribution) else np.asarray(x).tolist()
         design = {path_name(path): describe(x) for path, x in self.places}
         return {"kind": type(self).__name__, "size": self.size, "seed": self.seed, "design": design}
 
@@ -242,7 +242,7 @@ class Grid(AbstractDesigns):
         """Return True for each leaf with several values."""
         return [axis.ndim > 0 for axis in self.axes]
 
-    def told(self):
+    def description(self):
         """Return size and values of the grid, by which a store recognises its designs."""
         values = {path_name(path): axis.tolist() for (path, _), axis in zip(self.places, self.axes, strict=True)}
         return {"kind": "Grid", "size": self.size, "design": values}

@@ -25,7 +25,7 @@ class AbstractDistribution(abc.ABC):
     def of(self, u: Float[np.ndarray, "rows *shape"]) -> Float[np.ndarray, "rows *shape"]:
         """Return the values for u: the inverse of the cumulative distribution."""
 
-    def told(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """Return the distribution as JSON."""
         return {"kind": type(self).__name__} | {name: np.asarray(x).tolist() for name, x in vars(self).items()}
 

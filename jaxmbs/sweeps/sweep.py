@@ -88,7 +88,7 @@ def sweep(
     designs = designs if isinstance(designs, AbstractDesigns) else Arrays(designs)
     task = Task(measure, designs, traced, () if traced else stored_columns(store))
     size = designs.size
-    opened = Store.open_or_create(store, manifest_of(task.description, designs.told(), task.columns))
+    opened = Store.open_or_create(store, manifest_of(task.description, designs.description(), task.columns))
     start, stop = size * (k - 1) // n, size * k // n
     with (
         opened.write_lock(start, stop) as token,

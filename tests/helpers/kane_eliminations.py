@@ -8,7 +8,7 @@ from jaxmbs.motion import Harmonic, Polynomial
 from kane_problems import GROUND, SWING, WEIGHT, X, Y, links
 from random_mechanisms import random_body
 
-# Prescribed motion of slides.
+# Prescribed displacement of the slide of the total joint.
 PUSH = Polynomial((0.1, -0.4, 0.8))
 
 

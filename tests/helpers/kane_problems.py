@@ -91,7 +91,7 @@ def turning_joints():
     )
 
 
-# Prescribed motion of a hinge.
+# Prescribed motion of drivers: an angle in rad, or a displacement.
 SWING = Harmonic(0.7, 3.0, 0.4, 0.2)
 
 

@@ -63,7 +63,7 @@ def newton_euler(orientation, t):
     return force, rate(angular_momentum)(t) + jnp.cross(arm, force)
 
 
-# Components that each lower pair holds, as words for position and orientation.
+# Components of position and of orientation that each kind of joint holds or leaves free.
 PAIRS = {
     "Revolute": ("fixed fixed fixed", "fixed fixed free"),
     "Prismatic": ("fixed fixed free", "fixed fixed fixed"),

@@ -162,7 +162,7 @@ def test_models_of_a_world(tmp_path):
     assert not model.constraints
     assert model.frames["b::box"].body == "ground"
     np.testing.assert_allclose(model.forces["gravity"].acceleration, (0, 0, -3.7))
-    assert [sentence.split(":")[0] for sentence in model.passed_over] == ["include", "model"]
+    assert [sentence.split(":")[0] for sentence in model.passed_over] == ["include", "plugin", "model"]
     with pytest.raises(mbs.ModelError, match="other files are not read"):
         loaded(tmp_path, text, strict=True)
     with pytest.warns(UserWarning, match="passed over"):
@@ -170,6 +170,20 @@ def test_models_of_a_world(tmp_path):
     assert isinstance(fixed.constraints["a::box on ground"], spatial.Rigid)
     free = loaded(tmp_path, FIVE_BAR_SDF, base="free")
     assert "base" not in free.constraints
+
+
+def test_settings_that_change_the_motion_are_named(tmp_path):
+    """Damping of a link by its medium, a recorded state and a kinematic link; not where they are zero or false."""
+    world = '<sdf version="1.7"><world name="w">{}<model name="a">{}</model></world></sdf>'
+    quiet = "<velocity_decay><linear>0.0</linear><angular/></velocity_decay><kinematic>false</kinematic>"
+    model = loaded(tmp_path, world.format("<wind/>", _link("box", more=quiet)))
+    assert model.passed_over == ()
+    acting = "<velocity_decay><linear>0.1</linear></velocity_decay><kinematic>true</kinematic>"
+    with pytest.warns(UserWarning, match="passed over"):
+        model = loaded(
+            tmp_path, world.format("<wind><linear_velocity>1 0 0</linear_velocity></wind>", _link("box", more=acting))
+        )
+    assert [sentence.split(":")[0] for sentence in model.passed_over] == ["wind", "velocity_decay", "kinematic"]
 
 
 def test_links_in_a_ring_without_a_root(tmp_path):

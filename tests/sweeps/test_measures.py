@@ -205,8 +205,8 @@ def test_static_parts_of_designs_are_no_numbers():
         k: jax.Array
         act: object = eqx.field(static=True)
 
-    told = [mbs.sweeps.designs.Arrays(Part(np.arange(3.0), lambda x: x)).told() for _ in range(2)]
-    assert told[0] == told[1]
+    descriptions = [mbs.sweeps.designs.Arrays(Part(np.arange(3.0), lambda x: x)).description() for _ in range(2)]
+    assert descriptions[0] == descriptions[1]
 
 
 # Calls to Python have no straight-line form.

@@ -80,7 +80,7 @@ class Actuator(AbstractEffort, AbstractStatefulForce):
         return rate[None]
 
     def effort(self, state, along):
-        """Return the torque or force τ of the coordinate `along` the joint, kept within `effort_range`."""
+        """Return the torque or force τ in a state, within `effort_range`; `along` has the joint coordinate and its rate."""
         activation = _clip(self.known[0], self.activation_range) if self.states else self._control(state)
         (g, g_x, g_v), (b, b_x, b_v) = self.gain, self.bias
         x, rate = along.value if self.middle is None else along.near(self.middle), along.rate

@@ -322,9 +322,11 @@ class Graph:
         return a if a is b else self.plain("or", a, b)
 
     def _real(self, a: Node) -> Node:
+        """Return a number as a real one."""
         return a if a.kind == REAL else self.plain("real", a, kind=REAL)
 
     def _integer(self, a: Node) -> Node:
+        """Return a number as an integer."""
         return a if a.kind == INTEGER else self.plain("integer", a, kind=INTEGER)
 
     def hold(self, a: Node, op: str = "stop") -> Node:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxmbs.programs.graph.nodes import Buffer, Carried, Loop, Memory, Node, Region
 
-# Number of the last part of a region that is computed in several parts; the others count from 0.
+# Index of the last part of a region that is computed in several parts; the others count from 0.
 LAST = -1
 
 

@@ -100,9 +100,9 @@ class Components:
         return self.places[self.name_of(part)]
 
     def chain(self, joint: Item, k: int) -> tuple[list[Item], str] | None:
-        """Return the objects in the assembly along the path of a joint's reference k, and the name of the element.
+        """Return the objects along the path of reference k (1 or 2) of a joint, and the name of the element.
 
-        None if the reference is missing.
+        They begin with the part or datum; the list is empty if the path has none. None if the reference is missing.
 
         Raises:
             ModelError: the path goes into a document that cannot be read.

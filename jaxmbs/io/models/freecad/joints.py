@@ -120,9 +120,9 @@ def _constant_velocity(drawn: DrawnJoint) -> dict[str, Any]:
 
 
 def _angle(drawn: DrawnJoint, angle: float, in_plane: bool = False) -> dict[str, Any]:
-    """Return the constraint that the z axes keep an angle in radians.
+    """Return the constraint that the z axes of the markers keep an angle in radians.
 
-    With `in_plane`, the point of j also stays in the plane of i.
+    With `in_plane`, the point of j also stays in the plane of i, moved by the joint's offset along z.
     """
     if abs(np.sin(angle)) < MIN_SINE and not in_plane:
         return _parallel_axes(drawn)

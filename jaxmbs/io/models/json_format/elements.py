@@ -172,7 +172,7 @@ def _encode_value(value, name: str, owner: type, scope: Scope):
 
 
 def _function_of_numbers(f, owner: type, scope: Scope):
-    """Return a function of t, q and v in place of one of the state."""
+    """Return a function of the state as f(t, q, v), as f(q, v, t) for a `UserForce`; other functions unchanged."""
     if not isinstance(f, forces.OfState):
         return f
     state_of = scope.state_of

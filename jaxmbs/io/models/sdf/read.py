@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -27,19 +28,20 @@ from jaxmbs.io.models.xml_lines import parse_xml
 # Words that `ignore` of `load` may name: these elements are left out; with "inertia" impossible inertias are replaced by
 # the nearest possible ones without mention.
 IGNORABLE = ("collision", "damping", "friction", "inertia", "limit")
-# Tags of SDF that are read or have no meaning in mechanics, by tag of their parent; others are passed over.
+# Tags of SDF that are read or say nothing about the mechanism, by tag of their parent; all others are reported as passed
+# over.
 KNOWN = {
     "sdf": {"world", "model"},
     "world": {
         "model", "gravity", "light", "scene", "physics", "gui", "atmosphere", "spherical_coordinates", "magnetic_field",
-        "wind", "audio", "state",
+        "audio",
     },
     "model": {
-        "link", "joint", "frame", "pose", "static", "self_collide", "allow_auto_disable", "enable_wind", "plugin", "sensor",
+        "link", "joint", "frame", "pose", "static", "self_collide", "allow_auto_disable", "enable_wind", "sensor",
     },
     "link": {
         "pose", "inertial", "visual", "self_collide", "enable_wind", "sensor", "light", "must_be_base_link", "contact",
-        "velocity_decay", "gravity", "kinematic",
+        "gravity",
     },
     "joint": {
         "pose", "parent", "child", "axis", "axis2", "physics", "sensor", "gearbox_ratio", "gearbox_reference_body",
@@ -50,8 +52,17 @@ KNOWN = {
 REASONS = {
     "collision": "contacts are not simulated",
     "include": "other files are not read",
+    "kinematic": "links move as forces and joints determine",
     "model": "models within models are not read",
+    "plugin": "plugins are not run",
+    "state": "the model starts in the poses of its links",
+    "velocity_decay": "links have no damping of their own",
+    "wind": "there is no medium",
 }
+# Settings that change nothing while they are zero, false or left out.
+OFF_BY_DEFAULT = ("kinematic", "velocity_decay", "wind")
+# Zero as a number of XML.
+ZERO = r"[+-]?0*\.?0*(e[+-]?\d+)?"
 # Acceleration of gravity in m/s² where a file has no tag `gravity`; the default of SDF.
 GRAVITY = "0 0 -9.8"
 
@@ -122,11 +133,17 @@ def _pass_over_unknown(root: Element, scene: Element, notes: Notes) -> None:
     parents += [part for model in scene.findall("model") for part in (*model.findall("link"), *model.findall("joint"))]
     for parent in parents:
         for child in parent:
-            if child.tag not in KNOWN[parent.tag]:
+            if child.tag not in KNOWN[parent.tag] and not _is_off(child):
                 reason = REASONS.get(child.tag, "not mechanics, or not part of SDF")
                 owner = f"{parent.tag} {parent.get('name', '')!r}"
                 own = child.get("name") and child.tag != "collision"
                 notes.pass_over(child.tag, repr(child.get("name")) if own else owner, child, reason)
+
+
+def _is_off(element: Element) -> bool:
+    """Return True for a setting whose default is off, if all its values are zero, false or left out."""
+    words = [word for part in element.iter() for word in (part.text or "").lower().split()]
+    return element.tag in OFF_BY_DEFAULT and all(word == "false" or re.fullmatch(ZERO, word) for word in words)
 
 
 class _SdfModel:

@@ -199,7 +199,7 @@ class AbstractCode(Instructions):
                 self.save(node.serial, node.kind, value)
 
     def _lane_addresses(self, key: tuple[str, int], distance: str) -> list[str]:
-        """Return the address in a buffer of every lane's sample, a distance in bytes further, one by one."""
+        """Return a list with the address of each lane's sample in a buffer, moved by a distance in bytes."""
         pointers = self._pointers(key, distance)
         kind = self.module.wide("ptr")
         return [self.let(f"extractelement {kind} {pointers}, i64 {k}") for k in range(self.module.lanes)]
