@@ -24,8 +24,9 @@ ABOUT = """\
 This page compares jaxmbs with other tools, task by task. `make comparison` measures every tool that can do a task, and
 writes this page. Errors are differences from a reference solution: a closed form for positions, a motion that SciPy
 integrates from Lagrange's equation in one coordinate for the four-bar, and Pinocchio's motion for the chain. Problems
-with published numbers are on the page [Known problems](verification.md), times on GPUs on the page [On
-GPUs](gpus.md). Times on [other pages](programs.md#how-fast) are of other runs, with other numbers of poses and steps.
+with published numbers are on the page [Published problems](verification.md), times on GPUs on the page [On
+GPUs](gpus.md). Times on [other pages](programs.md#how-fast) are of other runs, which
+differ by up to a factor of two.
 `benchmarks/loops/README.md` compares tools on six mechanisms in space with one to seven loops.
 
 The four-bar has uniform bars of 1, 3 and 2.5 m with 1 kg/m, and pivots 3.5 m apart. A *batch* has {batch:,} four-bars,
@@ -138,7 +139,7 @@ def cost(points: list, level: float) -> str:
     within = [point.seconds for point in points if point.error <= level]
     if within:
         return digits(1e3 * min(within))
-    return f"not reached: {min(p.error for p in points):.0e}" if points else "every run failed"
+    return f"not reached (smallest error {min(p.error for p in points):.0e})" if points else "every run failed"
 
 
 def falls(results: dict) -> str:

@@ -1,4 +1,4 @@
-"""The page "Known problems" and the pages with its tables, made from the results file."""
+"""The page "Published problems" and the pages with its tables, made from the results file."""
 
 import re
 import textwrap
@@ -35,7 +35,7 @@ def summary(results: dict) -> str:
     """Return the text of the summary: verdict, deviations, sources, how to repeat, work and precision."""
     cases = results["cases"]
     parts = [
-        "# Known problems",
+        "# Verification: published problems",
         _paragraph(
             "Problems with published numbers or closed forms, each computed by the public functions of jaxmbs and "
             "compared with the source. A *case* is one problem in one formulation or by one analysis. A *comparison* is "
@@ -75,7 +75,7 @@ def table_page(page: TablePage, cases: list[dict]) -> str:
     parts = [
         f"# {page.title}",
         _paragraph(
-            "Comparisons of [known problems](../verification.md). The deviation is the largest one over all times and "
+            "Comparisons of [published problems](../verification.md). The deviation is the largest one over all times and "
             "components. Comparisons marked *exact* are of names, counts or statuses, which must be equal. The last "
             "column has the processor seconds of the case, most of them for compilation."
         ),
@@ -220,7 +220,7 @@ def _precision(problems: list[dict]) -> list[str]:
         if curve["missing"]
     ]
     failed = [
-        f"- {problem['title']}, {curve['tool']}, {curve['label']}: failed runs are left out: {'; '.join(left_out)}."
+        f"- {problem['title']}, {curve['tool']}, {curve['label']}: these runs fail and are not drawn: {'; '.join(left_out)}."
         for problem in problems
         for curve in problem["curves"]
         if (left_out := curve.get("failed"))
