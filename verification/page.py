@@ -220,7 +220,7 @@ def _precision(problems: list[dict]) -> list[str]:
         if curve["missing"]
     ]
     failed = [
-        f"- {problem['title']}, {curve['tool']}, {curve['label']}: these runs fail and are not drawn: {'; '.join(left_out)}."
+        f"- {problem['title']}, {curve['tool']}, {curve['label']}: runs that fail are not drawn: {'; '.join(left_out)}."
         for problem in problems
         for curve in problem["curves"]
         if (left_out := curve.get("failed"))

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmbs.programs.backends import EMISSION, javascript
+from jaxmbs.programs.backends import EMISSION, c, javascript
 from jaxmbs.programs.errors import PerformanceWarning, ProgramError, ProgramTooLarge
 from jaxmbs.programs.runtime import jax_compat, tuning
 from jaxmbs.programs.runtime.collector import without_garbage_collection
@@ -66,12 +66,49 @@ class ProgramFunction:
         Raises:
             ValueError: the name is not an identifier, like that of a lambda; or `f` closes over traced values.
         """
-        (program, constants, used, out_tree), leaves = self._find((args, {}))
-        if any(isinstance(c, jax.core.Tracer) for c in constants):
-            raise ValueError(f"{self.__name__} closes over traced values: make its JavaScript outside jit and grad")
+        program, constants, used, leaves, out_tree = self._source_parts(args, "JavaScript")
         arguments = list(zip(_labels(args), (x.shape for x in leaves), strict=True))
         results = _labels(jax.tree.unflatten(out_tree, program.outputs))
         return javascript.module(program, name or self.__name__, constants, arguments, used, results)
+
+    def c(self, *args, name: str | None = None) -> c.CSource:
+        """Return the program for arguments like these as C99, for code that runs without Python.
+
+        The function has the signature `void name(const name_in *in, name_out *out, name_memory *memory)`. The members of
+        the structs `in` and `out` have the names of the leaves of `args` and of the result of `f`; arrays are stored row
+        by row. `memory` is working memory, which the function fills: it keeps nothing from one call to the next. The code
+        needs math.h only, allocates nothing, and has no variables outside of the function. Numbers are float or double,
+        like the arguments here; integers have 64 bits. Values that `f` closes over are constants in the text.
+
+        Args:
+            args: arguments as in a call; only their shapes and types matter.
+            name: name of the function, an identifier of C; the name of `f` by default.
+
+        Returns:
+            The texts `.header` and `.source`; `.save(folder)` writes both.
+
+        Raises:
+            ValueError: the name is not an identifier, like that of a lambda; or `f` closes over traced values.
+            ProgramError: `f` has no straight-line program, or an operation has no form in C.
+
+        Examples:
+            >>> code = mbs.program(lambda x: x @ x / 2).c(jnp.array([3.0, 4.0]), name="half_square")
+            >>> print(code.source.splitlines()[7])
+                out->y = v4;
+        """
+        program, constants, used, leaves, out_tree = self._source_parts(args, "C")
+        names = _parameter_names(self.f, len(args))
+        labels = [label for name, arg in zip(names, args, strict=True) for label in _labels(arg, name)]
+        arguments = [(label, x.shape, x.dtype) for label, x in zip(labels, leaves, strict=True)]
+        results = _labels(jax.tree.unflatten(out_tree, program.outputs), "")
+        return c.source(program, name or self.__name__, constants, arguments, used, results)
+
+    def _source_parts(self, args, language: str):
+        """Return program, constants, mask of the leaves that are its other inputs, leaves of `args`, tree of the result."""
+        (program, constants, used, out_tree), leaves = self._find((args, {}))
+        if any(isinstance(value, jax.core.Tracer) for value in constants):
+            raise ValueError(f"{self.__name__} closes over traced values: make its {language} outside jit and grad")
+        return program, constants, used, leaves, out_tree
 
     def key(self, arguments) -> tuple[tuple, list]:
         """Return a key for arguments (args, kwargs), equal if they need the same program, and their leaves as arrays."""
@@ -135,9 +172,23 @@ def _arrays(leaves) -> list:
     return [x.astype(dtype) if w and real(x) else x for x, w in zip(arrays, weak, strict=True)]
 
 
-def _labels(tree) -> list[str]:
-    """Return the place of each leaf of a tree as text, as in "[0]['crank']"; "the value" for a single leaf."""
-    return [jax.tree_util.keystr(path) or "the value" for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
+def _labels(tree, name: str | None = None) -> list[str]:
+    """Return the place of each leaf of a tree as text, as in "[0]['crank']"; "the value" for a single leaf.
+
+    If the tree has a `name`, the places begin with it.
+    """
+    places = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
+    return [place or "the value" for place in places] if name is None else [name + place for place in places]
+
+
+def _parameter_names(f: Callable, count: int) -> list[str]:
+    """Return names for positional arguments of a function: those of its parameters, x0, x1, … for others."""
+    try:
+        kinds = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        kinds = ()
+    positional = [p.name for p in kinds if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [*positional[:count], *(f"x{k}" for k in range(len(positional), count))]
 
 
 def _needed_part(closed):

@@ -34,6 +34,9 @@ class Operation:
         llvm_integer: the same for integer arguments, None if it takes none.
         javascript: an expression of {0}, {1}, …; None if `formula` serves.
         javascript_helper: a line that defines what the expression calls.
+        c: the same in C for real arguments, or those of its only kind; "@" stands for "f" in single precision.
+        c_integer: the same for integer arguments, None if it takes none. Integers have 64 bits and wrap around.
+        c_helper: a line that defines what `c` calls; `real_t` stands for the type of real numbers.
         formula: (graph, *arguments) ↦ the result from other operations, for platforms without this one.
         tpu_formula: the same for kernels on TPUs, in single precision; None if they have it as in `xla`.
         slope: (graph, result, *arguments) ↦ derivative by the argument, or a tuple of those by each; None if it is zero
@@ -53,6 +56,9 @@ class Operation:
     llvm_integer: Callable[..., Any] | None = None
     javascript: str | None = None
     javascript_helper: str | None = None
+    c: str | None = None
+    c_integer: str | None = None
+    c_helper: str | None = None
     formula: Callable[..., Node] | None = None
     tpu_formula: Callable[..., Node] | None = None
     slope: Callable[..., Any] | None = None
@@ -77,7 +83,7 @@ def _llvm(method: str, *more: str) -> Callable[..., str]:
 
 
 def _function(name: str, llvm: Callable[..., str], slope: Callable[..., Any] | None = None) -> Operation:
-    """Return a function of one real number, called alike in JAX, JavaScript and NumPy; costly if it has a slope.
+    """Return a function of one real number, called alike in JAX, JavaScript, C and NumPy; costly if it has a slope.
 
     If `formulas` has a formula of this name, kernels on TPUs compute it by that.
     """
@@ -87,6 +93,7 @@ def _function(name: str, llvm: Callable[..., str], slope: Callable[..., Any] | N
         xla=getattr(lax, name),
         llvm=llvm,
         javascript=f"Math.{name}({{0}})",
+        c=f"{name}@({{0}})",
         tpu_formula=getattr(formulas, f"{name}_formula", None),
         slope=slope,
         is_costly=slope is not None,
@@ -96,16 +103,19 @@ def _function(name: str, llvm: Callable[..., str], slope: Callable[..., Any] | N
 
 def _comparison(name: str, real: str, integer: str, javascript: str, of_truths: Callable[..., Node]) -> Operation:
     """Return a comparison that JAX calls `name`; `real` and `integer` are LLVM's condition codes for such arguments."""
+    sign = {"===": "==", "!==": "!="}.get(javascript, javascript)
     return Operation(
         value=getattr(operator, name),
         xla=getattr(lax, name),
         llvm=_llvm("instruction", f"fcmp {real}"),
         llvm_integer=_llvm("instruction", f"icmp {integer}"),
         javascript=f"{{0}} {javascript} {{1}}",
+        c=f"{{0}} {sign} {{1}}",
+        c_integer=f"{{0}} {sign} {{1}}",
         is_comparison=True,
         is_commutative=name in ("eq", "ne"),
         of_truths=of_truths,
-        sign={"===": "==", "!==": "!="}.get(javascript, javascript),
+        sign=sign,
     )
 
 
@@ -116,6 +126,7 @@ def _logic(name: str, value: Callable[[bool, bool], bool], javascript: str, sign
         xla=getattr(lax, f"bitwise_{name}"),
         llvm=_llvm("instruction", name),
         javascript=f"{{0}} {javascript} {{1}}",
+        c=f"{{0}} {javascript.replace('!==', '!=')} {{1}}",
         is_commutative=True,
         sign=sign,
     )
@@ -127,6 +138,16 @@ _EVEN = "const even = (x) => { const r = Math.round(x); return r - x === 0.5 && 
 _POWER = "const power = (x, y) => x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y;"
 # JavaScript: the integer part of a number, held within 64 bits, 0 for NaN.
 _WHOLE = "const whole = (x) => Math.max(-(2 ** 63), Math.min(2 ** 63, Math.trunc(Number(x)))) || 0;"
+# C: the sign of a number, itself if it is zero or NaN.
+_C_SIGN = "static real_t op_sign(real_t x) { return x > 0 ? 1 : x < 0 ? -1 : x; }"
+# C: the smaller and the larger of two numbers, NaN if one of them is.
+_C_MIN = "static real_t op_min(real_t a, real_t b) { return isnan(a) || a < b ? a : b; }"
+_C_MAX = "static real_t op_max(real_t a, real_t b) { return isnan(a) || a > b ? a : b; }"
+# C: the integer part of a number, held within 64 bits, 0 for NaN.
+_C_INTEGER = (
+    "static int64_t op_integer(real_t x) { return isnan(x) ? 0 : x >= 0x1p63@ ? INT64_MAX : x <= -0x1p63@ ? INT64_MIN"
+    " : (int64_t)x; }"
+)
 
 # All scalar operations by name. Arguments are real numbers unless the entry says otherwise.
 OPERATIONS: dict[str, Operation] = {
@@ -137,6 +158,8 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("instruction", "fadd"),
         llvm_integer=_llvm("instruction", "add"),
         javascript="{0} + {1}",
+        c="{0} + {1}",
+        c_integer="(int64_t)((uint64_t){0} + (uint64_t){1})",
         is_linear=True,
         is_commutative=True,
         of_truths=lambda make, a, b: make("or", a, b),
@@ -149,6 +172,8 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("instruction", "fsub"),
         llvm_integer=_llvm("instruction", "sub"),
         javascript="{0} - {1}",
+        c="{0} - {1}",
+        c_integer="(int64_t)((uint64_t){0} - (uint64_t){1})",
         is_linear=True,
         primitives=("sub",),
         sign="-",
@@ -159,6 +184,8 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("instruction", "fmul"),
         llvm_integer=_llvm("instruction", "mul"),
         javascript="{0} * {1}",
+        c="{0} * {1}",
+        c_integer="(int64_t)((uint64_t){0} * (uint64_t){1})",
         is_linear=True,
         is_commutative=True,
         of_truths=lambda make, a, b: make("and", a, b),
@@ -170,6 +197,7 @@ OPERATIONS: dict[str, Operation] = {
         xla=lax.div,
         llvm=_llvm("instruction", "fdiv"),
         javascript="{0} / {1}",
+        c="{0} / {1}",
         slope=formulas.divide_slope,
         is_costly=True,
         primitives=("div",),
@@ -180,6 +208,7 @@ OPERATIONS: dict[str, Operation] = {
         xla=lax.rem,
         llvm=_llvm("remainder"),
         javascript="{0} % {1}",
+        c="fmod@({0}, {1})",
         slope=formulas.remainder_slope,
         is_costly=True,
         primitives=("rem",),
@@ -190,6 +219,8 @@ OPERATIONS: dict[str, Operation] = {
         llvm=lambda code, node, args: code.let(f"fneg {code.type_of(node)} {args[0]}"),
         llvm_integer=lambda code, node, args: code.instruction(node, "sub", [code.integer(0, node), args[0]]),
         javascript="-{0}",
+        c="-{0}",
+        c_integer="(int64_t)(0U - (uint64_t){0})",
         is_linear=True,
         primitives=("neg",),
         sign="-",
@@ -200,6 +231,8 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("intrinsic", "fabs"),
         llvm_integer=_llvm("integer_extreme"),
         javascript="Math.abs({0})",
+        c="fabs@({0})",
+        c_integer="{0} < 0 ? (int64_t)(0U - (uint64_t){0}) : {0}",
         slope=lambda g, y, x: g.make("sign", x),
         primitives=("abs",),
     ),
@@ -209,6 +242,9 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("sign"),
         llvm_integer=_llvm("integer_sign"),
         javascript="Math.sign({0})",
+        c="op_sign({0})",
+        c_integer="({0} > 0) - ({0} < 0)",
+        c_helper=_C_SIGN,
         tpu_formula=formulas.sign_formula,
         primitives=("sign",),
     ),
@@ -218,6 +254,9 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("extreme"),
         llvm_integer=_llvm("integer_extreme"),
         javascript="Math.min({0}, {1})",
+        c="op_min({0}, {1})",
+        c_integer="{0} < {1} ? {0} : {1}",
+        c_helper=_C_MIN,
         slope=formulas.extreme_slope("lt"),
         is_commutative=True,
         of_truths=lambda make, a, b: make("and", a, b),
@@ -229,6 +268,9 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("extreme"),
         llvm_integer=_llvm("integer_extreme"),
         javascript="Math.max({0}, {1})",
+        c="op_max({0}, {1})",
+        c_integer="{0} > {1} ? {0} : {1}",
+        c_helper=_C_MAX,
         slope=formulas.extreme_slope("gt"),
         is_commutative=True,
         of_truths=lambda make, a, b: make("or", a, b),
@@ -243,12 +285,14 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("intrinsic", "rint"),
         javascript="even({0})",
         javascript_helper=_EVEN,
+        c="rint@({0})",
     ),
     "trunc": Operation(
         value=formulas.numpy_value("trunc"),
         xla=jnp.trunc,
         llvm=_llvm("intrinsic", "trunc"),
         javascript="Math.trunc({0})",
+        c="trunc@({0})",
         tpu_formula=formulas.trunc_formula,
     ),
     # Powers, roots and elementary functions.
@@ -258,6 +302,7 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("elementary", "pow"),
         javascript="power({0}, {1})",
         javascript_helper=_POWER,
+        c="pow@({0}, {1})",
         slope=formulas.power_slope,
         is_costly=True,
     ),
@@ -280,6 +325,7 @@ OPERATIONS: dict[str, Operation] = {
         xla=lax.atan2,
         llvm=_llvm("elementary", "atan2"),
         javascript="Math.atan2({0}, {1})",
+        c="atan2@({0}, {1})",
         slope=formulas.angle_slope,
         is_costly=True,
         primitives=("atan2",),
@@ -301,6 +347,7 @@ OPERATIONS: dict[str, Operation] = {
     "erf": Operation(
         value=math.erf,
         xla=lax.erf,
+        c="erf@({0})",
         formula=formulas.erf_formula,
         slope=lambda g, y, x: g.mul(g.constant(2 / math.sqrt(math.pi)), g.make("exp", g.make("neg", square(g, x)))),
         is_costly=True,
@@ -317,13 +364,16 @@ OPERATIONS: dict[str, Operation] = {
     "and": _logic("and", operator.and_, "&&", "&"),
     "or": _logic("or", operator.or_, "||", "|"),
     "xor": _logic("xor", operator.xor, "!==", "^"),
-    "not": Operation(value=operator.not_, xla=lax.bitwise_not, llvm=_llvm("negation"), javascript="!{0}", sign="~"),
+    "not": Operation(
+        value=operator.not_, xla=lax.bitwise_not, llvm=_llvm("negation"), javascript="!{0}", c="!{0}", sign="~"
+    ),
     # A truth value, then two values of any kind.
     "select": Operation(
         value=lambda condition, yes, no: yes if condition else no,
         xla=lax.select,
         llvm=_llvm("selection"),
         javascript="{0} ? {1} : {2}",
+        c="{0} ? {1} : {2}",
         is_linear=True,
     ),
     # Integers.
@@ -332,6 +382,7 @@ OPERATIONS: dict[str, Operation] = {
         xla=lax.div,
         llvm_integer=_llvm("integer_division"),
         javascript="{1} === 0 ? -1 : Math.trunc({0} / {1})",
+        c_integer="{1} == 0 ? -1 : {1} == -1 ? (int64_t)(0U - (uint64_t){0}) : {0} / {1}",
         sign="//",
     ),
     "irem": Operation(
@@ -339,6 +390,7 @@ OPERATIONS: dict[str, Operation] = {
         xla=lax.rem,
         llvm_integer=_llvm("integer_division"),
         javascript="{1} === 0 ? {0} : {0} % {1}",
+        c_integer="{1} == 0 ? {0} : {1} == -1 ? 0 : {0} % {1}",
         sign="%",
     ),
     # Conversions: to a real number from an integer or a truth value, and to an integer from a real number.
@@ -348,6 +400,8 @@ OPERATIONS: dict[str, Operation] = {
         llvm=lambda code, node, args: code.conversion(node, "uitofp", args),
         llvm_integer=lambda code, node, args: code.conversion(node, "sitofp", args),
         javascript="Number({0}) + 0",
+        c="(real_t){0}",
+        c_integer="(real_t){0}",
     ),
     "integer": Operation(
         value=formulas.truncate,
@@ -355,6 +409,8 @@ OPERATIONS: dict[str, Operation] = {
         llvm=_llvm("to_integer"),
         javascript="whole({0})",
         javascript_helper=_WHOLE,
+        c="op_integer({0})",
+        c_helper=_C_INTEGER,
     ),
 }
 

@@ -1,0 +1,247 @@
+"""Programs as C99: a header and a source file without dependencies except math.h, for code that runs without Python.
+
+Numbers are of the program's floating-point type, integers have 64 bits. Nothing is allocated, and there are no variables
+outside of the function: arrays in memory are members of a struct that the caller provides.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import compress
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from jaxmbs.programs.backends.source_text import AbstractSourceWriter
+from jaxmbs.programs.errors import ProgramError
+from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Buffer, Memory, Node, kind_of
+from jaxmbs.programs.graph.operations import OPERATIONS
+from jaxmbs.programs.tracing.program import Program
+
+# Names that an exported function may have, unless they are keywords; any other name raises ValueError.
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+# Words that C and C++ reserve.
+KEYWORDS = frozenset((
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
+    "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default", "delete", "do", "double",
+    "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
+    "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+    "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "restrict", "return", "short", "signed",
+    "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
+    "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile",
+    "wchar_t", "while", "xor", "xor_eq",
+))  # fmt: skip
+# C types of the kinds of nodes, except real numbers.
+TYPES = {INTEGER: "int64_t", TRUTH: "bool"}
+
+
+class CSource(NamedTuple):
+    """A function in C99.
+
+    Attributes:
+        name: name of the function and of its files.
+        header: text of the header, with the structs of inputs, outputs and memory.
+        source: text of the source file.
+    """
+
+    name: str
+    header: str
+    source: str
+
+    def save(self, folder: str | Path) -> tuple[Path, Path]:
+        """Write name.h and name.c into a folder, which is made if it does not exist, and return their paths."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        header, source = folder / f"{self.name}.h", folder / f"{self.name}.c"
+        header.write_text(self.header, encoding="utf-8")
+        source.write_text(self.source, encoding="utf-8")
+        return header, source
+
+
+class Member(NamedTuple):
+    """A member of a struct: its name, the kind of its numbers, its shape, and a label for the comment."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    label: str
+
+
+def source(
+    program: Program,
+    name: str,
+    constants: Sequence[ArrayLike],
+    arguments: Sequence[tuple[str, tuple[int, ...], np.dtype]],
+    used: Sequence[bool],
+    results: Sequence[str],
+) -> CSource:
+    """Return a program as a function `name` in C.
+
+    Args:
+        program: program to write.
+        name: an identifier.
+        constants: values of the first inputs of the program; they become part of the text.
+        arguments: label, shape and dtype of each argument of the function.
+        used: True for the arguments that are the other inputs of the program.
+        results: labels of the outputs.
+
+    Raises:
+        ValueError: the name is not an identifier of C.
+    """
+    if not IDENTIFIER.fullmatch(name) or name in KEYWORDS:
+        raise ValueError(f"name= must be an identifier of C, got {name!r}")
+    inputs = _members("x", [(label, kind_of(dtype), shape) for label, shape, dtype in arguments])
+    outputs = _members(
+        "y", [(label, kind_of(x.dtype), x.shape) for label, x in zip(results, program.outputs, strict=True)]
+    )
+    writer = _Writer(program, len(constants), [f"in->{x.name}" for x in compress(inputs, used)])
+    body = writer.function(outputs)
+    text = "\n".join(body)
+    unused = [f"    (void){word};" for word in ("in", "out", "memory") if f"{word}->" not in text]
+    real = writer.real
+    structs = [
+        _struct(f"{name}_in", "Inputs", inputs, real),
+        _struct(f"{name}_out", "Outputs", outputs, real),
+        _struct(f"{name}_memory", "Arrays in memory that the function fills", writer.members, real),
+    ]
+    guard = f"{name.upper()}_H"
+    header = "\n".join([
+        f"/* {name}: {program.size} scalar operations, loops counted once. */",
+        f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "",
+        "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *structs,
+        "/* Compute all outputs. Any number of threads may call it, each with its own structs. */",
+        f"void {name}(const {name}_in *in, {name}_out *out, {name}_memory *memory);", "",
+        "#ifdef __cplusplus", "}", "#endif", "", "#endif", "",
+    ])  # fmt: skip
+    source = "\n".join([
+        f'#include "{name}.h"', "", "#include <math.h>", "",
+        *sorted(writer.helpers.values()),
+        *(writer.constant_array(f"c{k}", value) for k, value in enumerate(constants) if f"c{k}[" in text),
+        f"void {name}(const {name}_in *in, {name}_out *out, {name}_memory *memory) {{", *unused, *body, "}", "",
+    ])  # fmt: skip
+    return CSource(name, header, source)
+
+
+class _Writer(AbstractSourceWriter):
+    """Writes C."""
+
+    language: ClassVar[str] = "C"
+
+    def __init__(self, program: Program, constants: int, members: Sequence[str]):
+        """Write a program whose first inputs are arrays of constants, and whose other inputs are members of a struct."""
+        super().__init__(program, [*(f"c{k}" for k in range(constants)), *members])
+        self.constants = constants
+        single = np.dtype(program.dtype) == np.float32
+        self.real, self.suffix = ("float", "f") if single else ("double", "")
+        self.members: list[Member] = []
+
+    def function(self, outputs: Sequence[Member]) -> list[str]:
+        """Return the lines of the body: operations, then the outputs."""
+        self.region(self.program.root, 1)
+        for member, result in zip(outputs, self.program.results, strict=True):
+            size = math.prod(member.shape)
+            if isinstance(result, Memory):
+                place = self.element(result.buffer, "k")
+                self.line(1, f"for (int64_t k = 0; k < {size}; k++) out->{member.name}[k] = {place};")
+                continue
+            for k, node in enumerate(result.ravel()):
+                place = f"[{k}]" if member.shape else ""
+                self.line(1, f"out->{member.name}{place} = {self.name(node)};")
+        return self.lines
+
+    def type_of(self, kind: str) -> str:
+        """Return the C type of a kind of node."""
+        return TYPES.get(kind, self.real)
+
+    def number(self, value: float, kind: str) -> str:
+        """Return a number as C writes it."""
+        if kind == TRUTH:
+            return ("false", "true")[bool(value)]
+        if kind == INTEGER:
+            smallest = -(2**63)
+            if not smallest <= value < 2**63:
+                raise ProgramError(f"{self.program.name}: the integer {value} has more than 64 bits")
+            return "INT64_MIN" if value == smallest else str(int(value))
+        value = float(np.float32(value)) if self.suffix else float(value)
+        if math.isfinite(value):
+            return repr(value) + self.suffix
+        return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
+
+    def constant(self, node: Node) -> str:
+        return self.number(node.value, node.kind)
+
+    def constant_array(self, name: str, values: ArrayLike) -> str:
+        """Return the definition of an array of constants."""
+        array = np.asarray(values)
+        kind = kind_of(array.dtype)
+        numbers = ", ".join(self.number(x, kind) for x in array.ravel().tolist())
+        return f"static const {self.type_of(kind)} {name}[] = {{{numbers}}};\n"
+
+    def declaration(self, kind: str, *, changes: bool = False) -> str:
+        return f"{'' if changes else 'const '}{self.type_of(kind)} "
+
+    def declare_buffer(self, name: str, buffer: Buffer) -> str:
+        self.members.append(Member(name, buffer.kind, (buffer.length * buffer.width,), ""))
+        return f"memory->{name}"
+
+    def element(self, buffer: Buffer, where: str) -> str:
+        is_member = buffer.source is not None and buffer.source >= self.constants
+        if is_member and not self.program.inputs[buffer.source].shape:
+            return self.buffer(buffer)
+        return f"{self.buffer(buffer)}[{where}]"
+
+    def form(self, node: Node) -> tuple[str | None, str | None]:
+        entry = OPERATIONS[node.op]
+        of_integers = bool(node.args) and node.args[-1].kind == INTEGER and node.op != "select"
+        template = entry.c_integer if of_integers else entry.c
+        helper = None if of_integers or entry.c_helper is None else entry.c_helper
+        if template is None and (of_integers or entry.formula is None):
+            return None, None
+        translate = lambda text: text and text.replace("@", self.suffix).replace("real_t", self.real)
+        return translate(template), translate(helper)
+
+    def formula_definition(self, node: Node, params: list[Node], steps: list[Node], result: Node) -> str:
+        names = ", ".join(f"{self.type_of(x.kind)} {self.name(x)}" for x in params)
+        lines = "".join(f"{self.declaration(x.kind)}{self.name(x)} = {self.expression(x)}; " for x in steps)
+        return f"static {self.type_of(node.kind)} {node.op}({names}) {{ {lines}return {self.name(result)}; }}"
+
+
+def _members(letter: str, labelled: Sequence[tuple[str, str, tuple[int, ...]]]) -> list[Member]:
+    """Return members of a struct whose names are made from labels (label, kind, shape).
+
+    Names that would begin with a digit get a letter in front, and equal names a number.
+    """
+    found: dict[str, Member] = {}
+    for label, kind, shape in labelled:
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")
+        plain = f"{letter}{plain}" if plain[:1].isdigit() or not plain else plain
+        plain = f"{plain}_" if plain in KEYWORDS else plain
+        name, number = plain, 1
+        while name in found:
+            number += 1
+            name = f"{plain}_{number}"
+        found[name] = Member(name, kind, shape, label)
+    return list(found.values())
+
+
+def _struct(name: str, about: str, members: Sequence[Member], real: str) -> str:
+    """Return the definition of a struct. C has no empty ones, so a struct without members gets one that is not used."""
+    lines = []
+    for member in members:
+        size = math.prod(member.shape)
+        if size:
+            shape = f"[{size}]" if member.shape else ""
+            kind = TYPES.get(member.kind, real)
+            words = " × ".join(map(str, member.shape))
+            comment = f" /* {_comment(member.label)}{f', {words}, row by row' if len(member.shape) > 1 else ''} */"
+            lines.append(f"    {kind} {member.name}{shape};{comment if member.label else ''}")
+    return "\n".join([f"/* {about}. */", "typedef struct {", *(lines or ["    char unused;"]), f"}} {name};", ""])
+
+
+def _comment(text: str) -> str:
+    """Return a text without the sequences that would begin or end a comment of C."""
+    return text.replace("*/", "* /").replace("/*", "/ *")

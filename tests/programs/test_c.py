@@ -1,0 +1,147 @@
+"""Programs as C99: compiled by gcc without a warning, they compute what JAX computes, without straight-line code."""
+
+import ctypes
+import dataclasses
+import re
+import shutil
+import subprocess
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from jaxmbs.programs import OPERATIONS, emission
+from source_samples import ANGLES, decisions, elementary, loops, turned
+
+# Options with which code for controllers is compiled; warnings are errors.
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"]
+# The compiler ends the process if the code does something that C leaves undefined.
+CHECKED = ["-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+C_TYPES = {"double": ctypes.c_double, "float": ctypes.c_float, "int64_t": ctypes.c_int64, "bool": ctypes.c_bool}
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+
+
+def struct_of(header, name):
+    """Return the struct of a header as a class of ctypes."""
+    body = re.search(rf"typedef struct {{([^}}]*)}} {name};", header).group(1)
+    fields = []
+    for kind, member, size in re.findall(r"^    (double|float|int64_t|bool) (\w+)(?:\[(\d+)\])?;", body, re.MULTILINE):
+        fields.append((member, C_TYPES[kind] * int(size) if size else C_TYPES[kind]))
+    return type(name, (ctypes.Structure,), {"_fields_": fields or [("unused", ctypes.c_char)]})
+
+
+class Compiled:
+    """A program as a library of gcc: called with arguments like those of the program, it returns a list of arrays."""
+
+    def __init__(self, code, folder, options):
+        _, source = code.save(folder)
+        library = folder / f"{code.name}.so"
+        command = ["gcc", *STRICT, *options, "-fPIC", "-shared", source, "-o", library, "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        self.function = ctypes.CDLL(str(library))[code.name]
+        self.structs = [struct_of(code.header, f"{code.name}_{part}") for part in ("in", "out", "memory")]
+
+    def __call__(self, *args):
+        given, found, memory = (struct() for struct in self.structs)
+        for (name, kind), value in zip(given._fields_, jax.tree.leaves(args), strict=True):
+            value = np.asarray(value)
+            setattr(given, name, value.item() if not value.ndim else kind(*value.ravel().tolist()))
+        self.function(ctypes.byref(given), ctypes.byref(found), ctypes.byref(memory))
+        values = (getattr(found, name) for name, _ in found._fields_)
+        return [np.array(list(x)) if isinstance(x, ctypes.Array) else np.array(x) for x in values]
+
+
+def over_samples(compiled, program, *args):
+    """Return the results for samples in front of all arguments, in the shapes of `jax.vmap(program)`."""
+    found = [compiled(*(x[k] for x in args)) for k in range(len(args[0]))]
+    shapes, tree = jax.tree.flatten(jax.eval_shape(program, *(x[0] for x in args)))
+    columns = zip(*found, strict=True)
+    rows = [np.array(column).reshape(len(found), *shape.shape) for column, shape in zip(columns, shapes, strict=True)]
+    return jax.tree.unflatten(tree, rows)
+
+
+@needs_gcc
+@pytest.mark.parametrize("function", [elementary, decisions, loops])
+def test_c_computes_what_jax_computes(function, tmp_path):
+    """10,000 random arguments of several sizes, NaN and infinity, with a check for undefined behaviour."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(2, 10_000)) * 10.0 ** rng.integers(-3, 4, 10_000)
+    x[:5], y[2:7] = (0, -0.0, np.nan, np.inf, 1), (-1, 0, 2.5, -np.inf, np.inf)
+    if function is loops:
+        x, y = np.clip(np.nan_to_num(x), -5, 5)[:500], np.clip(np.nan_to_num(y), -5, 5)[:500]
+    program = mbs.program(function)
+    found = over_samples(Compiled(program.c(x[0], y[0]), tmp_path, CHECKED), program, x, y)
+    with emission("array"):
+        expected = jax.jit(jax.vmap(function))(x, y)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        b = np.asarray(b)
+        if b.dtype.kind != "f":
+            np.testing.assert_array_equal(a, b)
+            continue
+        # x ** y, remainders and trigonometric functions of large arguments multiply the rounding of what they are given.
+        largest = np.abs(b[np.isfinite(b)]).max(initial=1.0) if function is loops else 1.0
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13 * largest)
+
+
+@needs_gcc
+def test_a_mechanism_in_c(tmp_path):
+    """A slider-crank over a turn, also of lengths with which it locks up, against a closed form; and its Jacobian."""
+    rng = np.random.default_rng(0)
+    crank, rod, offset = rng.uniform(0.5, 1.5, 40), rng.uniform(1.0, 3.0, 40), rng.uniform(-0.3, 0.3, 40)
+    program = mbs.program(turned)
+    found = over_samples(
+        Compiled(program.c(crank[0], rod[0], offset[0]), tmp_path, ["-O2"]), program, crank, rod, offset
+    )
+    expected = jax.jit(jax.vmap(program))(crank, rod, offset)
+    np.testing.assert_array_equal(found["status"], expected["status"])
+    whole = (found["status"] == 0).all(axis=1)
+    assert 0.2 < whole.mean() < 0.95
+    r, length, e = crank[whole, None], rod[whole, None], offset[whole, None]
+    slider = r * np.cos(ANGLES) + np.sqrt(length**2 - (e - r * np.sin(ANGLES)) ** 2)
+    np.testing.assert_allclose(found["q"][whole][:, :, 6], slider, rtol=1e-13)
+    np.testing.assert_allclose(
+        found["v"][whole], expected["v"][whole], rtol=0, atol=1e-13 * np.abs(expected["v"]).max()
+    )
+
+
+@needs_gcc
+def test_names_shapes_and_single_precision(tmp_path):
+    """Members have the names of parameters and of keys; arguments without use keep their place; values are float."""
+    kept = jnp.array([[1.0, jnp.inf], [-2.5, 3.0]], jnp.float32)
+
+    def outputs(new, lengths, count, x):
+        return {
+            "q": kept * lengths["b c"][None],
+            "on": lengths["b c"] > 2,
+            "n": count * 2,
+            "x": (x[0], x[1] + kept[0, 0]),
+        }
+
+    one = np.float32(1.5)
+    args = np.zeros(3, np.float32), {"a": one, "b c": np.array([2, 3], np.float32)}, np.int64(7), (one, one)
+    code = mbs.program(outputs).c(*args, name="outputs")
+    assert [name for name, _ in struct_of(code.header, "outputs_in")._fields_] == [
+        *("new_", "lengths_a", "lengths_b_c", "count", "x_0", "x_1")
+    ]
+    assert [name for name, _ in struct_of(code.header, "outputs_out")._fields_] == ["n", "on", "q", "x_0", "x_1"]
+    assert "2 × 2, row by row" in code.header
+    assert "double" not in code.source
+    n, on, q, x0, x1 = Compiled(code, tmp_path, CHECKED)(*args)
+    np.testing.assert_array_equal(q, [2, np.inf, -5, 9])
+    assert (n, on.tolist(), x0, x1) == (14, [False, True], 1.5, 2.5)
+
+
+def test_what_cannot_be_written_is_named(monkeypatch):
+    program = mbs.program(lambda x: jnp.sin(x))
+    for name in (None, "while", "2", "a-b"):
+        with pytest.raises(ValueError, match="name= must be an identifier of C, got"):
+            program.c(1.0, name=name)
+    with pytest.raises(ValueError, match="make its C outside jit and grad"):
+        jax.jit(lambda z: mbs.program(lambda x: x * z).c(1.0, name="f") and z)(2.0)
+    monkeypatch.setitem(OPERATIONS, "sin", dataclasses.replace(OPERATIONS["sin"], c=None))
+    with pytest.raises(mbs.ProgramError, match="the operation 'sin' has no form in C"):
+        program.c(1.0, name="f")
