@@ -1,5 +1,6 @@
 """Files: models of mechanisms (`models`), results of synthesis (`results`), curves (`outlines`), and trajectories."""
 
+from jaxmbs.io.c_code import export_c as export_c
 from jaxmbs.io.models import Model as Model
 from jaxmbs.io.models import ModelError as ModelError
 from jaxmbs.io.models import load as load

@@ -71,7 +71,7 @@ class ProgramFunction:
         results = _labels(jax.tree.unflatten(out_tree, program.outputs))
         return javascript.module(program, name or self.__name__, constants, arguments, used, results)
 
-    def c(self, *args, name: str | None = None) -> c.CSource:
+    def c(self, *args, name: str | None = None, about: str = "") -> c.CSource:
         """Return the program for arguments like these as C99, for code that runs without Python.
 
         The function has the signature `void name(const name_in *in, name_out *out, name_memory *memory)`. The members of
@@ -83,6 +83,7 @@ class ProgramFunction:
         Args:
             args: arguments as in a call; only their shapes and types matter.
             name: name of the function, an identifier of C; the name of `f` by default.
+            about: lines of a comment in the header.
 
         Returns:
             The texts `.header` and `.source`; `.save(folder)` writes both.
@@ -101,7 +102,7 @@ class ProgramFunction:
         labels = [label for name, arg in zip(names, args, strict=True) for label in _labels(arg, name)]
         arguments = [(label, x.shape, x.dtype) for label, x in zip(labels, leaves, strict=True)]
         results = _labels(jax.tree.unflatten(out_tree, program.outputs), "")
-        return c.source(program, name or self.__name__, constants, arguments, used, results)
+        return c.source(program, name or self.__name__, constants, arguments, used, results, about)
 
     def _source_parts(self, args, language: str):
         """Return program, constants, mask of the leaves that are its other inputs, leaves of `args`, tree of the result."""

@@ -39,6 +39,15 @@ KEYWORDS = frozenset((
 TYPES = {INTEGER: "int64_t", TRUTH: "bool"}
 
 
+class StructMember(NamedTuple):
+    """A member of a struct in C: its name, the kind of its numbers, its shape, and a label for the comment."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    label: str
+
+
 class CSource(NamedTuple):
     """A function in C99.
 
@@ -46,11 +55,15 @@ class CSource(NamedTuple):
         name: name of the function and of its files.
         header: text of the header, with the structs of inputs, outputs and memory.
         source: text of the source file.
+        inputs: members of the struct of inputs.
+        outputs: members of the struct of outputs.
     """
 
     name: str
     header: str
     source: str
+    inputs: tuple[StructMember, ...]
+    outputs: tuple[StructMember, ...]
 
     def save(self, folder: str | Path) -> tuple[Path, Path]:
         """Write name.h and name.c into a folder, which is made if it does not exist, and return their paths."""
@@ -62,15 +75,6 @@ class CSource(NamedTuple):
         return header, source
 
 
-class Member(NamedTuple):
-    """A member of a struct: its name, the kind of its numbers, its shape, and a label for the comment."""
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
-    label: str
-
-
 def source(
     program: Program,
     name: str,
@@ -78,6 +82,7 @@ def source(
     arguments: Sequence[tuple[str, tuple[int, ...], np.dtype]],
     used: Sequence[bool],
     results: Sequence[str],
+    about: str = "",
 ) -> CSource:
     """Return a program as a function `name` in C.
 
@@ -88,6 +93,7 @@ def source(
         arguments: label, shape and dtype of each argument of the function.
         used: True for the arguments that are the other inputs of the program.
         results: labels of the outputs.
+        about: lines of a comment in the header.
 
     Raises:
         ValueError: the name is not an identifier of C.
@@ -110,7 +116,8 @@ def source(
     ]
     guard = f"{name.upper()}_H"
     header = "\n".join([
-        f"/* {name}: {program.size} scalar operations, loops counted once. */",
+        f"/* {name}: {program.size} scalar operations, loops counted once.",
+        *(f" * {_comment(line)}" for line in about.splitlines()), " */",
         f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "",
         "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *structs,
         "/* Compute all outputs. Any number of threads may call it, each with its own structs. */",
@@ -123,7 +130,7 @@ def source(
         *(writer.constant_array(f"c{k}", value) for k, value in enumerate(constants) if f"c{k}[" in text),
         f"void {name}(const {name}_in *in, {name}_out *out, {name}_memory *memory) {{", *unused, *body, "}", "",
     ])  # fmt: skip
-    return CSource(name, header, source)
+    return CSource(name, header, source, tuple(inputs), tuple(outputs))
 
 
 class _Writer(AbstractSourceWriter):
@@ -137,9 +144,9 @@ class _Writer(AbstractSourceWriter):
         self.constants = constants
         single = np.dtype(program.dtype) == np.float32
         self.real, self.suffix = ("float", "f") if single else ("double", "")
-        self.members: list[Member] = []
+        self.members: list[StructMember] = []
 
-    def function(self, outputs: Sequence[Member]) -> list[str]:
+    def function(self, outputs: Sequence[StructMember]) -> list[str]:
         """Return the lines of the body: operations, then the outputs."""
         self.region(self.program.root, 1)
         for member, result in zip(outputs, self.program.results, strict=True):
@@ -185,7 +192,7 @@ class _Writer(AbstractSourceWriter):
         return f"{'' if changes else 'const '}{self.type_of(kind)} "
 
     def declare_buffer(self, name: str, buffer: Buffer) -> str:
-        self.members.append(Member(name, buffer.kind, (buffer.length * buffer.width,), ""))
+        self.members.append(StructMember(name, buffer.kind, (buffer.length * buffer.width,), ""))
         return f"memory->{name}"
 
     def element(self, buffer: Buffer, where: str) -> str:
@@ -210,12 +217,12 @@ class _Writer(AbstractSourceWriter):
         return f"static {self.type_of(node.kind)} {node.op}({names}) {{ {lines}return {self.name(result)}; }}"
 
 
-def _members(letter: str, labelled: Sequence[tuple[str, str, tuple[int, ...]]]) -> list[Member]:
+def _members(letter: str, labelled: Sequence[tuple[str, str, tuple[int, ...]]]) -> list[StructMember]:
     """Return members of a struct whose names are made from labels (label, kind, shape).
 
     Names that would begin with a digit get a letter in front, and equal names a number.
     """
-    found: dict[str, Member] = {}
+    found: dict[str, StructMember] = {}
     for label, kind, shape in labelled:
         plain = re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")
         plain = f"{letter}{plain}" if plain[:1].isdigit() or not plain else plain
@@ -224,11 +231,11 @@ def _members(letter: str, labelled: Sequence[tuple[str, str, tuple[int, ...]]]) 
         while name in found:
             number += 1
             name = f"{plain}_{number}"
-        found[name] = Member(name, kind, shape, label)
+        found[name] = StructMember(name, kind, shape, label)
     return list(found.values())
 
 
-def _struct(name: str, about: str, members: Sequence[Member], real: str) -> str:
+def _struct(name: str, about: str, members: Sequence[StructMember], real: str) -> str:
     """Return the definition of a struct. C has no empty ones, so a struct without members gets one that is not used."""
     lines = []
     for member in members:

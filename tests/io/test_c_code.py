@@ -1,0 +1,170 @@
+"""Functions of a mechanism in C against the package's own analyses, closed forms and differences."""
+
+import shutil
+import subprocess
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from c_library import STRICT, Compiled, needs_gcc
+from designed_four_bar import GUESS, PLAIN, SPEED, four_bar
+from jaxmbs import planar, spatial
+from jaxmbs.io.c_code import export_c
+from jaxmbs.programs import CSource
+
+TIP = (0.1, 0.2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of all functions of the four-bar with its masses and lengths as parameters."""
+    folder = tmp_path_factory.mktemp("four_bar")
+    what = ("kinematics", "inverse_dynamics", "jacobian", "step")
+    points = {"tip": ("coupler", TIP)}
+    options = {"guess": GUESS, "parameters": PLAIN, "points": points, "step": 2e-3, "method": mbs.SemiImplicitEuler()}
+    files = export_c(four_bar, folder, what, **options, name="bars")
+    assert [file.name for file in files[-2:]] == ["CMakeLists.txt", "main.c"]
+    assert all(file.exists() for file in files)
+    return folder
+
+
+def compiled(folder, function, tmp_path):
+    """Return a function of keyword arguments, which stand for the members of the struct of inputs."""
+    texts = [(folder / f"bars_{function}.{suffix}").read_text() for suffix in ("h", "c")]
+    run = Compiled(CSource(f"bars_{function}", *texts, (), ()), tmp_path, ["-O1"])
+    inputs, outputs = ([name for name, _ in struct._fields_] for struct in run.structs[:2])
+    start = dict(zip(inputs, jax.tree.leaves(PLAIN), strict=False))
+
+    def call(**given):
+        values = start | given
+        return dict(zip(outputs, run(*(values[name] for name in inputs)), strict=True))
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def motion():
+    """The four-bar's motion, and its mechanism."""
+    mech = four_bar(PLAIN)
+    return mech, mbs.kinematics(mech, np.linspace(0, 0.8, 9), GUESS, throw=True)
+
+
+def drive(t):
+    return np.array([SPEED * t, SPEED, 0.0])
+
+
+@needs_gcc
+def test_kinematics_and_efforts_follow_a_motion(folder, motion, tmp_path):
+    """Pose by pose from the last one, with the efforts of the motor; a locked-up four-bar and a NaN have their status."""
+    mech, run = motion
+    kinematics, efforts = (compiled(folder, name, tmp_path) for name in ("kinematics", "inverse_dynamics"))
+    effort = mbs.reactions(mech, run)["motor"].effort
+    q = run.q[0]
+    for k, t in enumerate(run.t):
+        found = kinematics(q=q, drive_motor=drive(t))
+        q = found["q"]
+        assert found["status"] == 0
+        for name in ("q", "v", "a"):
+            expected = getattr(run, name)[k]
+            np.testing.assert_allclose(found[name], expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+        np.testing.assert_allclose(found["points_tip"], run.point("coupler", TIP)[k], atol=1e-13)
+        torque = efforts(q=q, drive_motor=drive(t), t=t)
+        np.testing.assert_allclose(torque["effort_motor"], effort[k], rtol=1e-10)
+    short = kinematics(q=q, drive_motor=drive(0.5), parameters_length_coupler=0.05)
+    assert short["status"] == mbs.Status.NOT_ASSEMBLED
+    assert kinematics(q=q, drive_motor=np.array([np.nan, 0, 0]))["status"] == mbs.Status.NON_FINITE
+
+
+@needs_gcc
+def test_jacobian_is_the_derivative(folder, motion, tmp_path):
+    """By the angle of the motor: q̇ / φ̇, because the motor turns at a constant rate."""
+    _, run = motion
+    jacobian = compiled(folder, "jacobian", tmp_path)
+    for k in (0, 3, 7):
+        found = jacobian(q=run.q[k], drive_motor=drive(run.t[k]))
+        assert found["status"] == 0
+        np.testing.assert_allclose(found["q_motor"], run.v[k] / SPEED, atol=1e-11)
+        np.testing.assert_allclose(found["points_tip_motor"], run.point_velocity("coupler", TIP)[k] / SPEED, atol=1e-11)
+
+
+@needs_gcc
+def test_steps_are_those_of_simulate(folder, tmp_path):
+    """A hundred steps with other masses: those of `simulate`, with the motor's angle given for each step."""
+    step = compiled(folder, "step", tmp_path)
+    design = {**PLAIN, "mass": {**PLAIN["mass"], "rocker": 1.5}}
+    times = np.linspace(0, 0.2, 101)
+    options = {"method": mbs.SemiImplicitEuler(), "formulation": mbs.JointCoordinates()}
+    run = mbs.simulate(four_bar(design), times, GUESS, {"crank.phi": SPEED}, step=2e-3, throw=True, **options)
+    q, v = run.q[0], run.v[0]
+    for t in times[:-1]:
+        found = step(q=q, v=v, t=t, drive_motor=drive(t), parameters_mass_rocker=1.5)
+        q, v = found["q"], found["v"]
+        assert found["status"] == 0
+    np.testing.assert_allclose(q, run.q[-1], atol=1e-11)
+    np.testing.assert_allclose(v, run.v[-1], atol=1e-9)
+
+
+@needs_gcc
+def test_the_program_with_the_test_runs(folder):
+    sources = sorted(folder.glob("*.c"))
+    test = folder / "test"
+    command = ["gcc", *STRICT, "-O1", *sources, "-o", test, "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    run = subprocess.run([test], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
+    assert run.stdout.count("largest deviation") == 4
+
+
+@needs_gcc
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+def test_cmake_builds_it(folder, tmp_path):
+    subprocess.run(["cmake", "-S", folder, "-B", tmp_path], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", tmp_path], check=True, capture_output=True)
+    subprocess.run(["ctest", "--test-dir", tmp_path], check=True, capture_output=True)
+
+
+@needs_gcc
+def test_motions_of_joints_have_numbers(tmp_path):
+    """A joint in space with a prescribed slide and angle; the numbers of the mechanism are constants."""
+    joint = spatial.RelativeJoint(
+        *("ground", "plate"),
+        position=("fixed", "fixed", mbs.motion.Ramp(rate=1.0)),
+        orientation=("fixed", "fixed", mbs.motion.Ramp(rate=1.0)),
+    )
+    mech = mbs.Mechanism({"plate": spatial.Body(2.0, 0.3)}, {"table": joint})
+    header, source, *_ = export_c(mech, tmp_path, name="table")
+    code = CSource("table_kinematics", header.read_text(), source.read_text(), (), ())
+    run = Compiled(code, tmp_path, ["-O1"])
+    assert [name for name, _ in run.structs[0]._fields_] == ["q", "drive_table_0", "drive_table_1"]
+    values = run(mech.coordinates(), np.array([0.2, 3, 0]), np.array([0.5, 2, 1]))
+    found = dict(zip([name for name, _ in run.structs[1]._fields_], values, strict=True))
+    assert found["status"] == 0
+    np.testing.assert_allclose(found["q"], [0, 0, 0.2, np.cos(0.25), 0, 0, np.sin(0.25)], atol=1e-12)
+    np.testing.assert_allclose(found["v"], [0, 0, 3, 0, 0, 2], atol=1e-12)
+    np.testing.assert_allclose(found["a"], [0, 0, 0, 0, 0, 1], atol=1e-12)
+
+
+def test_bad_input(tmp_path):
+    free = mbs.Mechanism({"a": planar.Body()}, {"pin": planar.Revolute("ground", "a", (0, 0), (1, 0))})
+    with pytest.raises(ValueError, match="unknown function 'kinematic'; did you mean 'kinematics'"):
+        export_c(free, tmp_path, ("kinematic",))
+    with pytest.raises(ValueError, match="jacobian: the mechanism has no drivers"):
+        export_c(free, tmp_path, ("jacobian",))
+    with pytest.raises(ValueError, match="point 'tip': unknown body 'b'"):
+        export_c(free, tmp_path, ("step",), points={"tip": ("b", (0, 0))})
+    with pytest.raises(ValueError, match="name= must be an identifier of C, got 'a b_step'"):
+        export_c(free, tmp_path, ("step",), name="a b")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_function_that_calls_python_is_refused(tmp_path):
+    call = lambda angle, rate: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), jnp.float64), angle, vmap_method="sequential")
+    pin = planar.Revolute("ground", "a", (0, 0), (1, 0))
+    forces = {"law": mbs.TorsionSpring("ground", "a", torque=call)}
+    mech = mbs.Mechanism({"a": planar.Body(1.0, 0.1)}, {"pin": pin}, forces=forces)
+    with pytest.raises(mbs.ProgramError, match="pure_callback"):
+        export_c(mech, tmp_path, ("step",), guess={"a": (-1, 0, 0)})
