@@ -182,6 +182,15 @@ def test_a_function_from_a_table(run, tmp_path):
     assert found["error"] < 1e-3
 
 
+def test_export_writes_c_code(run, tmp_path):
+    code, found, _ = run("export", SLIDER, "--c", "code", "--name", "engine")
+    assert code == 0
+    assert [Path(file).name for file in found["written"]] == [
+        *("engine_kinematics.h", "engine_kinematics.c", "CMakeLists.txt", "main.c")
+    ]
+    assert "void engine_kinematics(" in (tmp_path / "code" / "engine_kinematics.h").read_text()
+
+
 def test_convert_keeps_the_numbers(run, tmp_path):
     code, found, _ = run("convert", SLIDER, "copy.json")
     assert (code, found["constraints"]) == (0, 4)

@@ -1,7 +1,9 @@
 """Functions of a mechanism in C against the package's own analyses, closed forms and differences."""
 
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -148,6 +150,45 @@ def test_motions_of_joints_have_numbers(tmp_path):
     np.testing.assert_allclose(found["a"], [0, 0, 0, 0, 0, 1], atol=1e-12)
 
 
+@needs_gcc
+def test_the_robot_of_the_page(tmp_path, monkeypatch):
+    """The loop in C finds the torques of `reactions` along the same motion."""
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[2] / "docs/c_code.md").read_text("utf-8")
+    python, c = (re.search(rf"```{word}\n(.*?)```", text, re.DOTALL).group(1) for word in ("python", "c"))
+    scope = {}
+    exec(python, scope)
+    start = ", ".join(map(repr, np.asarray(scope["pose"].q).tolist()))
+    Path("loop.c").write_text(c.replace("START", f"{{{start}}}"))
+    sources = ["loop.c", *(f"robot/{name}.c" for name in ("tip/tip_kinematics", "motors/motors_inverse_dynamics"))]
+    subprocess.run(["gcc", *STRICT, "-O1", "-Irobot/tip", "-Irobot/motors", *sources, "-o", "loop", "-lm"], check=True)
+    largest = float(subprocess.run(["./loop"], check=True, capture_output=True, text=True).stdout)
+    rate, times = 2 * np.pi, np.arange(1000) * 1e-3
+    circle = {
+        "x": planar.AbsoluteXDriver("left rod", (0.15, 0), mbs.motion.Harmonic(0.04, rate)),
+        "y": planar.AbsoluteYDriver("left rod", (0.15, 0), mbs.motion.Harmonic(0.04, rate, -np.pi / 2, 0.39)),
+    }
+    mech = scope["robot"](circle)
+    run = mbs.kinematics(mech, times, scope["pose"].q, throw=True)
+    forces = mbs.reactions(mech, run)
+    # Virtual work: the torque of the left motor is that of the driving forces for the angle of the left arm alone.
+    by_angles = jax.vmap(lambda q: _tip_by_angles(scope["robot"], q))(run.q)
+    expected = by_angles[:, 0, 0] * forces["x"].effort + by_angles[:, 1, 0] * forces["y"].effort
+    np.testing.assert_allclose(largest, np.abs(expected).max(), rtol=1e-7)
+
+
+def _tip_by_angles(robot, q):
+    """Return the derivatives (2, 2) of P with respect to the angles of both arms."""
+    joints = robot({})
+    jacobian = mbs.constraint_jacobian(joints, q)
+    angles = np.array([2, 5])
+    others = np.array([k for k in range(12) if k not in angles])
+    motion = jnp.zeros((12, 2)).at[angles, jnp.arange(2)].set(1.0)
+    motion = motion.at[others].set(jnp.linalg.lstsq(jacobian[:, others], -jacobian[:, angles])[0])
+    tip = lambda q: joints.point(q, "left rod", (0.15, 0))
+    return jax.jacfwd(tip)(q) @ motion
+
+
 def test_bad_input(tmp_path):
     free = mbs.Mechanism({"a": planar.Body()}, {"pin": planar.Revolute("ground", "a", (0, 0), (1, 0))})
     with pytest.raises(ValueError, match="unknown function 'kinematic'; did you mean 'kinematics'"):
@@ -162,7 +203,9 @@ def test_bad_input(tmp_path):
 
 
 def test_a_function_that_calls_python_is_refused(tmp_path):
-    call = lambda angle, rate: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), jnp.float64), angle, vmap_method="sequential")
+    call = lambda angle, rate: jax.pure_callback(
+        np.sin, jax.ShapeDtypeStruct((), jnp.float64), angle, vmap_method="sequential"
+    )
     pin = planar.Revolute("ground", "a", (0, 0), (1, 0))
     forces = {"law": mbs.TorsionSpring("ground", "a", torque=call)}
     mech = mbs.Mechanism({"a": planar.Body(1.0, 0.1)}, {"pin": pin}, forces=forces)
