@@ -185,9 +185,9 @@ def _labels(tree, name: str | None = None) -> list[str]:
 def _parameter_names(f: Callable, count: int) -> list[str]:
     """Return names for positional arguments of a function: those of its parameters, x0, x1, … for others."""
     try:
-        kinds = inspect.signature(f).parameters.values()
+        kinds = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
-        kinds = ()
+        kinds = []
     positional = [p.name for p in kinds if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [*positional[:count], *(f"x{k}" for k in range(len(positional), count))]
 
