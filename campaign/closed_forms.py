@@ -130,18 +130,24 @@ def _run(oracle: ClosedForm, b, angles):
 
 @partial(jax.jit, static_argnums=0)
 def _evaluate(oracle: ClosedForm, b, angles):
-    """Return q, v and a by the formula, and their changes for relative changes of all inputs by 1."""
+    """Return compared quantities, rates and accelerations by the formula, and their changes for changes of all inputs by 1.
 
-    def motion(logs, b, angle):
-        """Return q, v and a by the formula, with each input x changed to x (1 + its entry in `logs`)."""
-        changed = {name: x if name == "branch" else x * (1 + logs[name]) for name, x in b.items()}
+    The changes of the design are relative, that of the angle is in radians.
+    """
+
+    def motion(changes, b, angle):
+        """Return the compared quantities and their derivatives by the crank angle, for a changed design and angle.
+
+        Each number x of the design except "branch" is changed to x (1 + its entry in `changes`), the angle by its entry.
+        """
+        changed = {name: x if name == "branch" else x * (1 + changes[name]) for name, x in b.items()}
         q = lambda angle: oracle.values(changed, angle)
         v = lambda angle: jax.jvp(q, (angle,), (jnp.ones_like(angle),))[1]
-        at = angle + logs["angle"]
+        at = angle + changes["angle"]
         return q(at), *jax.jvp(v, (at,), (jnp.ones_like(at),))
 
     def one(b, angle):
-        """Return q, v and a by the formula, and the sums of absolute slopes by the relative change of each input."""
+        """Return compared quantities with their derivatives, and sums of absolute slopes by the changes of all inputs."""
         zero = {name: jnp.zeros(()) for name in (*b, "angle") if name != "branch"}
         slopes = jax.jacfwd(motion)(zero, b, angle)
         sizes = [sum(jnp.abs(slope) for slope in jax.tree.leaves(each)) for each in slopes]

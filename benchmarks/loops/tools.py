@@ -74,7 +74,7 @@ class Jaxmbs:
         return self.jax.numpy.where(run.status[-1] == 0, run.q[-1], np.nan)
 
     def prepare(self, steps, batch):
-        """Return a function that simulates a batch and returns the poses of the first sample."""
+        """Return a function that simulates a batch and returns the poses of the first sample at the end."""
         mech = self.models.model(self.name)
         one = lambda v: self.motion(mech, v, steps)
         v = self.v if batch == 1 else self.v * factors(batch)
@@ -205,7 +205,7 @@ class MJX:
         return data.xpos, data.xquat
 
     def prepare(self, steps, batch):
-        """Return a function that simulates a batch and returns the poses of the first sample."""
+        """Return a function that simulates a batch and returns the poses of the first sample at the end."""
         if batch not in self.calls:
             self.calls[batch] = self.jax.jit(self.jax.vmap(self.end, (None, 0)))
         qvel, ids = self.key.key_qvel[0] * factors(batch), [self.key.body(body).id for body in self.facts["bodies"]]

@@ -32,7 +32,7 @@ class Warp:
         self.warp, self.mujoco_warp, self.name, self.facts = warp, mujoco_warp, name, export.facts(name)
 
     def prepare(self, steps, batch):
-        """Return a function that simulates a batch and returns the poses of the first sample."""
+        """Return a function that simulates a batch and returns the poses of the first sample at the end."""
         import mujoco
 
         model = stiff_model(self.name, steps, "RK4")
@@ -79,7 +79,7 @@ class Kamino:
         self.newton, self.warp, self.facts = newton, warp, export.facts(name)
 
     def prepare(self, steps, batch):
-        """Return a function that simulates a batch and returns the poses of the first sample."""
+        """Return a function that simulates a batch and returns the poses of the first sample at the end."""
         facts, builder = self.facts, self.newton.ModelBuilder()
         one = self._builder()
         for _ in range(batch):

@@ -301,7 +301,7 @@ class Values:
         return rounded(self.scale * statistics.median(x["seconds"] for x in self.published["letters"].values()), 2)
 
     def letters_better(self) -> str:
-        """Return the number of letters with an error below that of LInK."""
+        """Return how many letters have an error below that of LInK, as "26 of 26"."""
         found = self.published["letters"].values()
         return f"{sum(x['error'] < x['LInK'] for x in found)} of {len(found)}"
 

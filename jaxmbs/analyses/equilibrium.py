@@ -65,7 +65,7 @@ CONVERGED_POWER = 0.4
 # stiffness and to the size of the mechanism.
 MAX_CHANGE_IN_STEADY_MOTION = 1e-6
 # Number of solutions for a derivative: with two, first and second derivatives are exact.
-REFINEMENTS = 2
+LINEAR_SOLVES = 2
 # Number of failed samples that an error describes; the others are only counted.
 MAX_SAMPLES_SHOWN = 3
 # Reasons for the statuses of an equilibrium, for error messages.
@@ -202,7 +202,9 @@ def equilibrium(
         raise ValueError(f"equilibrium does not support forces with states; these are {', '.join(names)}")
     check_formulation(formulation)
     mech, q, t = analysis_inputs(mech, guess, t)
-    options = Options(method or METHODS[0], steady, formulation_at_rest(mech, formulation, steady), float(tolerance))
+    options = Options(
+        method or METHODS[0], steady, formulation_for_equilibrium(mech, formulation, steady), float(tolerance)
+    )
     result = _equilibrium(mech, q, t, options)
     if throw:
         check_known(result)
@@ -219,8 +221,14 @@ class Options(NamedTuple):
     tolerance: float
 
 
-def formulation_at_rest(mech: Mechanism, formulation: AbstractFormulation | None, steady: bool) -> AbstractFormulation:
-    """Return the formulation to use: joint coordinates unless given, or those of the bodies if no joint can move."""
+def formulation_for_equilibrium(
+    mech: Mechanism, formulation: AbstractFormulation | None, steady: bool
+) -> AbstractFormulation:
+    """Return the given formulation, `JointCoordinates` by default, and `Augmented` in any case if no joint can move.
+
+    Raises:
+        ValueError: a steady motion is asked for in `Augmented`.
+    """
     if steady and isinstance(formulation, Augmented):
         raise ValueError(
             "steady=True needs joint coordinates, because those of the bodies change; give mbs.JointCoordinates()"
@@ -377,7 +385,7 @@ def _at_rest(options: Options, mech: Mechanism, near: Array, x: Array, t: Array,
         d = across - basis @ factors.solve(basis.T @ (balance + at.stiffness @ across))
         return jnp.concatenate([d, at.gram.solve(directions.jacobian @ (balance + at.stiffness @ d))])
 
-    y = root_near(conditions, solve, jnp.concatenate([jnp.zeros(m, x.dtype), at.multipliers]), REFINEMENTS)
+    y = root_near(conditions, solve, jnp.concatenate([jnp.zeros(m, x.dtype), at.multipliers]), LINEAR_SOLVES)
     reached = given.space.retract(x, unit * jnp.where(regular, y[:m], jax.lax.stop_gradient(y[:m])))
     still, steady = given.zero_velocity(x), jnp.asarray(True)
     u, a = still, still

@@ -13,7 +13,13 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.analyses.balance import Balance, balance_of_forces, constraint_force, equations_at_rest, force_at_rest
-from jaxmbs.analyses.equilibrium import CONVERGED_POWER, Equilibrium, equilibrium, formulation_at_rest, stability_of
+from jaxmbs.analyses.equilibrium import (
+    CONVERGED_POWER,
+    Equilibrium,
+    equilibrium,
+    formulation_for_equilibrium,
+    stability_of,
+)
 from jaxmbs.formulations.abstract import AbstractEquations
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.numerics.linear_algebra import factor
@@ -198,7 +204,7 @@ class _Follower:
         self.max_points = max(MAX_POINTS, MAX_POINTS_PER_VALUE * values.size)
         # Gears without marks mesh in the first equilibrium.
         self.build = lambda p: measure_marks(mech(self.begin + self.span * p), first.q)[0]
-        self.formulation, self.steady = formulation_at_rest(mech(values[0]), formulation, steady), steady
+        self.formulation, self.steady = formulation_for_equilibrium(mech(values[0]), formulation, steady), steady
         self.step = jax.jit(ProgramWithFallback(self._step))
         self.first = first
         start = lambda q: self._equations(jnp.zeros((), q.dtype)).coordinates(q, self.t)

@@ -35,7 +35,7 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
 # Linear solves for the derivative of a closed configuration. The second one recovers the digits lost by forming Φ_qᵀΦ_q.
-CLOSING_REFINEMENTS = 2
+CLOSING_SOLVES = 2
 
 
 class Choice(NamedTuple):
@@ -281,7 +281,7 @@ def _with_closing_derivative(equations, free: FreeDirections, x, t):
         rows = equations.residual(equations.space.retract(x, free.unit * d), t) / free.rows
         return jax.lax.stop_gradient(free.jacobian).T @ rows + chosen * d
 
-    shift = root_near(gap, free.factors.solve, jnp.zeros(equations.space.m, x.dtype), CLOSING_REFINEMENTS)
+    shift = root_near(gap, free.factors.solve, jnp.zeros(equations.space.m, x.dtype), CLOSING_SOLVES)
     return equations.space.retract(x, free.unit * shift)
 
 

@@ -32,9 +32,9 @@ from jaxmbs.system.mechanism import Mechanism, own_length_as
 # then below the largest masses, so that the motion of a light body is not lost in rounding, and above those of light
 # bodies.
 LIGHT_WEIGHT_POWER = 1 / 4
-# Number of refinements of the derivatives of `close_position` if the matrix is that at the start of its iteration: two
+# Number of linear solves for a derivative of `close_position` if the matrix is that at the start of its iteration: two
 # are right to the square of the first correction.
-CLOSING_REFINEMENTS = 2
+CLOSING_SOLVES = 2
 
 
 class Closed(NamedTuple):
@@ -284,7 +284,7 @@ class AbstractEquations(eqx.Module):
             inverse_metric: the function x ↦ W x.
             iterations: number of Newton steps.
             direction: another Φ_q (rows, m), from a configuration nearby. The matrix is then less exact, and derivatives
-                take as many refinements as the iteration takes steps.
+                take as many linear solves as the iteration takes steps.
             shift: d (m,); zero unless given.
             floor: see `factor_symmetric_semidefinite`.
             pivots: see `factor_symmetric_semidefinite`; `self.pivots` if the metric is that of M.
@@ -304,8 +304,8 @@ class AbstractEquations(eqx.Module):
         mu, change, value = newton_steps(gap, solve, start, iterations)
         # Derivatives of μ are those of a correction, which is zero; those of the metric and of Φ_q are taken here.
         reached = shift + inverse_metric(phi_q.T @ save_for_reverse(mu))
-        refinements = CLOSING_REFINEMENTS if direction is None else iterations
-        correction = root_near(lambda nu: residual_at(reached + by_multipliers @ nu), solve, start, refinements)
+        solves = CLOSING_SOLVES if direction is None else iterations
+        correction = root_near(lambda nu: residual_at(reached + by_multipliers @ nu), solve, start, solves)
         shift = reached + by_multipliers @ correction
         return Closed(self.space.retract(q, shift), shift, by_multipliers @ change, value)
 

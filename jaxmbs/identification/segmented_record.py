@@ -20,8 +20,8 @@ from jaxmbs.identification.shooting import (
 from jaxmbs.numerics.results import Status
 from jaxmbs.search import Residuals, gauss_newton
 
-# Number of Gauss–Newton steps that fit the initial state of a segment to its signals, for the reference states.
-TRACKING_STEPS = 12
+# Largest number of Gauss–Newton steps that fit the initial state of a segment to its signals, for the reference states.
+MAX_TRACKING_STEPS = 12
 # Weight that holds the initial state of a segment, while it is fitted, to the end of the one before: a difference of 1
 # in local coordinates counts like an error of this many standard deviations in a signal.
 TRACKING_WEIGHT = 1e-2
@@ -100,7 +100,7 @@ class SegmentedRecord:
                 values = np.concatenate([values, TRACKING_WEIGHT * u], axis=1)
                 return Residuals(values, by, self._is_finite(segment, jacobian, [k] * len(x)))
 
-            u, *_ = gauss_newton(residuals, np.zeros((len(x), len(sizes))), TRACKING_STEPS)
+            u, *_ = gauss_newton(residuals, np.zeros((len(x), len(sizes))), MAX_TRACKING_STEPS)
             segment, _ = self._simulate_later(x, u * sizes, numbers, reference, reference)
             references.append(self._reference_state(x, segment.ends[0], k))
             reference = self._reference_state(x, segment.ends[1], k + 1)

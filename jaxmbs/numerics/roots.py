@@ -38,7 +38,7 @@ def simplified_newton(
     """Take steps x ← x − solve(f(x)), with one approximate inverse for all.
 
     The result is differentiated implicitly, dx = −f_x⁻¹ df, by everything that `f` closes over: with `solve` for f_x⁻¹, and
-    as many refinements as iterations, because each makes up for the difference as much as a step does. `solve` counts as
+    as many solves as iterations, because each makes up for the difference as much as a step does. `solve` counts as
     constant.
 
     Args:
@@ -136,48 +136,48 @@ def newton_by_tangents(
     return jax.lax.stop_gradient((x, closed))
 
 
-def root_near(f: VectorFunction, solve: VectorFunction, x: Float[Array, " m"], refinements: int) -> Array:
+def root_near(f: VectorFunction, solve: VectorFunction, x: Float[Array, " m"], solves: int) -> Array:
     """Return x, a root of `f`, with the derivative that it has in `simplified_newton`."""
     f, given = open_closure(f, x)
     inverse, factors = open_closure(solve, x)
-    return implicit_solution(f, inverse, given, jax.lax.stop_gradient(factors), x, refinements)
+    return implicit_solution(f, inverse, given, jax.lax.stop_gradient(factors), x, solves)
 
 
 def implicit_solution(
-    f: GivenFunction, inverse: GivenFunction, given: Any, factors: Any, x: Float[Array, " m"], refinements: int = 1
+    f: GivenFunction, inverse: GivenFunction, given: Any, factors: Any, x: Float[Array, " m"], solves: int = 1
 ) -> Array:
     """Return x, a root of f(given, x), with the derivative dx = −f_x⁻¹ f_g dg by everything that is `given`.
 
     Args:
         f: (given, x) ↦ residual. Neither function closes over traced values.
-        inverse: (factors, y) ↦ f_x⁻¹ y. If it is not exact, refinements make up for it.
+        inverse: (factors, y) ↦ f_x⁻¹ y, exact or approximate.
         given: pytree of the values that f depends on.
-        factors: of f_x.
+        factors: factorisation of f_x, the first argument of `inverse`.
         x: the root, computed in any way.
-        refinements: number of solutions for a derivative.
+        solves: number of uses of `inverse` for each derivative: 1 if it is exact, each further one refines the derivative.
     """
-    return _implicit(f, inverse, refinements, given, factors, save_for_reverse(x))
+    return _implicit(f, inverse, solves, given, factors, save_for_reverse(x))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def _implicit(f: GivenFunction, inverse: GivenFunction, refinements: int, given: Any, factors: Any, x: Array) -> Array:
+def _implicit(f: GivenFunction, inverse: GivenFunction, solves: int, given: Any, factors: Any, x: Array) -> Array:
     """Return x; the rule below defines its derivative by `given`."""
     return x
 
 
 @partial(_implicit.defjvp, symbolic_zeros=True)
 def _implicit_jvp(
-    f: GivenFunction, inverse: GivenFunction, refinements: int, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    f: GivenFunction, inverse: GivenFunction, solves: int, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
     """Return x and its tangent −f_x⁻¹ f_g ġ, refined because `inverse` may not be exact."""
     given, factors, x = primals
-    x = _implicit(f, inverse, refinements, given, factors, x)
+    x = _implicit(f, inverse, solves, given, factors, x)
     rates, put, take = with_respect_to(tangents[0])
     if not rates:
         return x, jnp.zeros_like(x)
     by_given = jax.jvp(lambda active: f(put(given, active), x), (take(given),), (rates,))[1]
     x_dot = -inverse(factors, by_given)
-    for _ in range(refinements - 1):
+    for _ in range(solves - 1):
         by_x = jax.jvp(partial(f, given), (x,), (x_dot,))[1]
         x_dot = x_dot - inverse(factors, by_given + by_x)
     return x, x_dot

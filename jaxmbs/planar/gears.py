@@ -105,7 +105,7 @@ class RackPinion(Points, MarkedConstraint):
     rows: ClassVar[int] = 2
 
     def residual(self, i, j, t):
-        """Return Φ (2,), times ‖v_i‖: rolling along the rack, and the distance of the pinion's centre from it."""
+        """Return Φ (2,), times ‖v_i‖: the gap of rolling on the rack, and the distance of the centre from it minus R_j."""
         v, v_length = i.direction(self.axis_i), length(self.axis_i)
         d = self.separation(i, j)
         angle_i, angle_j = self.marks

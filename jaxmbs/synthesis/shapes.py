@@ -8,8 +8,9 @@ import numpy as np
 
 # Number of points, evenly spaced by length, of each curve when `curve_distances` compares two.
 COMPARED_POINTS = 2000
-# Number of first points, evenly spaced between two neighbours, from which `curve_distances` resamples a closed curve.
-FIRST_POINTS = 8
+# Number of starting points from which `curve_distances` resamples a closed drawn curve, evenly spaced over one step between
+# its points. The largest of the distances counts.
+RESAMPLING_STARTS = 8
 # Number of segments whose distances from points are computed at once, to limit memory.
 SEGMENTS_PER_BLOCK = 1000
 # Largest gap between the ends of a closed curve, in typical steps between neighbouring points.
@@ -70,12 +71,12 @@ def curve_distances(drawn: np.ndarray, closed_drawn: bool, wanted: np.ndarray, c
 
     Both curves are resampled to `COMPARED_POINTS` points by length. Measures of LInK, Heyrani Nobari et al. 2024. A closed
     curve has no first point. The distances depend on the one that is taken, the Chamfer distance by up to the spacing of
-    the points. They are the largest ones from `FIRST_POINTS` first points of the drawn curve.
+    the points. They are the largest ones from `RESAMPLING_STARTS` starting points of the drawn curve.
     """
     b = resample(wanted, COMPARED_POINTS, closed)
     centre = b.mean(axis=0)
     size = np.sqrt(((b - centre) ** 2).sum(axis=1).mean())
-    shifts = np.arange(FIRST_POINTS) / FIRST_POINTS if closed_drawn else [0.0]
+    shifts = np.arange(RESAMPLING_STARTS) / RESAMPLING_STARTS if closed_drawn else [0.0]
     sampled = [(resample(drawn, COMPARED_POINTS, closed_drawn, shift) - centre) / size for shift in shifts]
     b = (b - centre) / size
     return max(chamfer_distance(a, b) for a in sampled), max(ordered_distance(a, b) for a in sampled)

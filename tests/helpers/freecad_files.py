@@ -100,7 +100,7 @@ def asmt(parts, ground=None, joints=(), motions=(), limits=(), forces=(), gravit
 
 
 def placement(name, place):
-    """A property of a document: a placement."""
+    """Return the XML of a property of an object: a placement."""
     x, y, z, w = Rotation.from_matrix(place[1]).as_quat()
     values = dict(zip(("Px", "Py", "Pz", "Q0", "Q1", "Q2", "Q3"), (*place[0], x, y, z, w), strict=True))
     inner = " ".join(f'{key}="{float(value)!r}"' for key, value in values.items())
@@ -108,27 +108,27 @@ def placement(name, place):
 
 
 def prop(name, kind, inner):
-    """A property of a document."""
+    """Return the XML of a property of an object."""
     return f'<Property name="{name}" type="{kind}">{inner}</Property>'
 
 
 def text(name, value):
-    """A property of a document: a text."""
+    """Return the XML of a property of an object: a text."""
     return prop(name, "App::PropertyString", f"<String value={quoteattr(value)}/>")
 
 
 def number(name, value):
-    """A property of a document: a number."""
+    """Return the XML of a property of an object: a number."""
     return prop(name, "App::PropertyFloat", f'<Float value="{float(value)!r}"/>')
 
 
 def flag(name, value):
-    """A property of a document: a truth value."""
+    """Return the XML of a property of an object: a truth value."""
     return prop(name, "App::PropertyBool", f'<Bool value="{str(value).lower()}"/>')
 
 
 def choice(name, value, words):
-    """A property of a document: an enumeration."""
+    """Return the XML of a property of an object: an enumeration."""
     enum = "".join(f'<Enum value="{word}"/>' for word in words)
     chosen = f'<Integer value="{words.index(value)}" CustomEnum="true"/>'
     return prop(
@@ -137,20 +137,20 @@ def choice(name, value, words):
 
 
 def link(name, target, file=""):
-    """A property of a document: a link."""
+    """Return the XML of a property of an object: a link."""
     if file:
         return prop(name, "App::PropertyXLink", f'<XLink file="{file}" stamp="" name="{target}"/>')
     return prop(name, "App::PropertyLink", f'<Link value="{target}"/>')
 
 
 def group(*names):
-    """A property of a document: the objects of a group."""
+    """Return the XML of the property "Group" of an object: links to the objects with these names."""
     inner = "".join(f'<Link value="{name}"/>' for name in names)
     return prop("Group", "App::PropertyLinkList", f'<LinkList count="{len(names)}">{inner}</LinkList>')
 
 
 def reference(name, root, path):
-    """A property of a document: the reference of a joint, with a face and a vertex."""
+    """Return the XML of a property of an object: the reference of a joint, with a face and a vertex."""
     subs = f'<Sub value="{path}"/><Sub value="{path}"/>'
     return prop(name, "App::PropertyXLinkSubHidden", f'<XLink file="" stamp="" name="{root}" count="2">{subs}</XLink>')
 

@@ -51,13 +51,13 @@ def fixed_body(name):
 
 # Point P₁ of the crank at its pivot on the ground. Centres of the bars are their origins: Example 3.3.3.
 P1 = (-2, 0)
-# Point Q₁ of the crank in the pin A.
+# Point Q₁ of the crank at the pin A, in the frame of the crank.
 Q1 = (2, 0)
-# Point Q₂ of the coupler in the pin A.
+# Point Q₂ of the coupler at the pin A, in the frame of the coupler.
 Q2 = (-3, 0)
-# Point P₂ of the coupler in the pin B.
+# Point P₂ of the coupler at the pin B, in the frame of the coupler.
 P2 = (3, 0)
-# Point P₃ of the rocker in the pin B.
+# Point P₃ of the rocker at the pin B, in the frame of the rocker.
 P3 = (3, 0)
 # Point Q₃ of the rocker at its pivot on the ground.
 Q3 = (-3, 0)

@@ -111,7 +111,7 @@ def check_specified(mech, run):
 
 
 def check_driven(mech, run, tolerance=1e-9):
-    """Fail unless `check_specified` holds and all reactions are those of `Augmented`."""
+    """Return the reactions by `Kane`; fail unless `check_specified` holds and they are those of `Augmented`."""
     check_specified(mech, run)
     found, expected = (mbs.reactions(mech, run, formulation=f) for f in (KANE, None))
     for name in found:

@@ -12,7 +12,7 @@ from jaxmbs import synthesis
 from jaxmbs.synthesis.curve_search import compare_curves
 from jaxmbs.synthesis.shapes import (
     COMPARED_POINTS,
-    FIRST_POINTS,
+    RESAMPLING_STARTS,
     chamfer_distance,
     curve_distances,
     curve_points,
@@ -49,9 +49,9 @@ def test_measures_of_closed_curves_do_not_depend_on_the_first_point():
         np.concatenate([[p], CIRCLE[1:], CIRCLE[:1]]) for p in CIRCLE[0] + between * (CIRCLE[1] - CIRCLE[0])
     ]
     for again in begins_between:
-        np.testing.assert_allclose(curve_distances(again, True, CIRCLE, True)[0], near, rtol=1 / FIRST_POINTS)
+        np.testing.assert_allclose(curve_distances(again, True, CIRCLE, True)[0], near, rtol=1 / RESAMPLING_STARTS)
         one_way = chamfer_distance(*(resample(x, COMPARED_POINTS, True) for x in (again, CIRCLE)))
-        assert one_way < near * (1 + 1 / FIRST_POINTS)
+        assert one_way < near * (1 + 1 / RESAMPLING_STARTS)
 
 
 def test_measures_by_hand():

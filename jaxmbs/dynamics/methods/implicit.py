@@ -16,9 +16,9 @@ from jaxmbs.formulations.abstract import Closed
 from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.roots import newton_by_tangents, root_near
 
-# Number of refinements of the derivatives of a step. Only the symmetric part of the tangent is used, so each refinement
+# Number of linear solves for a derivative of a step. Only the symmetric part of the tangent is used, so each further one
 # reduces the error by a factor of the order of the step, for example 1/50 if a body turns by a tenth of a radian in it.
-STEP_REFINEMENTS = 4
+STEP_SOLVES = 4
 
 
 class AlphaCarry(NamedTuple):
@@ -147,7 +147,7 @@ class AbstractAlpha(AbstractFixedStep):
             end.gaps, end.solver, begin, again, space.m, self.iterations, end.is_closed
         )
         # Derivatives use the tangent at the end itself: forces that are steep there may not be so elsewhere.
-        unknown = root_near(end.gaps, end.solver(jax.lax.stop_gradient(unknown)), unknown, STEP_REFINEMENTS)
+        unknown = root_near(end.gaps, end.solver(jax.lax.stop_gradient(unknown)), unknown, STEP_SOLVES)
         shift, multipliers = unknown[: space.m], unknown[space.m :]
 
         end = end.after_shift(shift)

@@ -103,7 +103,7 @@ def _loop_groups(runs: Sequence[Run]) -> list[range]:
 
 
 def stack_runs(runs: Sequence[Run], each: Sequence[Any]) -> list:
-    """Return a list with an entry for each run from one for each body; of a loop its bodies' values stacked."""
+    """Return a list with one entry per run from a list with one per body: its value, or the values of a loop, stacked."""
     stack = lambda *leaves: jnp.stack(leaves)
     return [jax.tree.map(stack, *(each[k] for k in run.bodies)) if run.loop else each[run.start] for run in runs]
 

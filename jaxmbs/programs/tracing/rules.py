@@ -349,7 +349,7 @@ for _name, _op in (("cumsum", "add"), ("cumprod", "mul"), ("cummax", "max"), ("c
     rule(_name)(_cumulative(_op))
 
 
-def _extreme(better):
+def _index_of_extreme(better):
     """Return the rule of argmax or argmin; `better` is the comparison that a new best entry wins."""
 
     def rule_(tracer, eqn, x):
@@ -372,8 +372,8 @@ def _extreme(better):
     return rule_
 
 
-rule("argmax")(_extreme("gt"))
-rule("argmin")(_extreme("lt"))
+rule("argmax")(_index_of_extreme("gt"))
+rule("argmin")(_index_of_extreme("lt"))
 
 
 @rule("dot_general")

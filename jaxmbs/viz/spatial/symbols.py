@@ -246,7 +246,7 @@ def _(element: spatial.Universal, scene):
 
 @symbol.register
 def _(element: spatial.ConstantVelocity, scene):
-    """Return a constant-velocity joint: a ball on body i in a ring on body j."""
+    """Return the symbol of a `ConstantVelocity` joint: a ball on body i in a ring on body j."""
     u = scene.unit
     shapes = [*feet(element, scene), *points_if_apart(element, scene)]
     for k, (body, point, axes) in enumerate(joint_frames(element)):

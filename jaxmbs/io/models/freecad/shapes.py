@@ -52,8 +52,8 @@ DISTANCE_JOINTS = {
 WITHOUT_RADIUS = (("Circle", "Vertex"), ("Plane", "Torus"), ("Torus", "Torus"))
 # Geometries with a radius.
 WITH_RADIUS = ("Circle", "Cylinder", "Sphere")
-# A solid of which the volume is smaller, in mm³, has no mass.
-MIN_VOLUME = 1e-12
+# Smallest volume of a solid. The mass of a part with a smaller solid counts as unknown.
+MIN_VOLUME_MM3 = 1e-12
 
 
 def mass_of(components: Components, part: Item) -> tuple[float, Vector, Matrix] | str:
@@ -179,7 +179,7 @@ def _volume_integrals(item: Item) -> tuple[float, Vector, Matrix] | str:
     centre, matrix = properties.CentreOfMass(), properties.MatrixOfInertia()
     inertia = np.array([[matrix.Value(row, column) for column in (1, 2, 3)] for row in (1, 2, 3)])
     volume = properties.Mass()
-    if not volume > MIN_VOLUME or not np.isfinite(inertia).all():
+    if not volume > MIN_VOLUME_MM3 or not np.isfinite(inertia).all():
         return f"the shape of {item.label!r} is no solid"
     return volume, np.array([centre.X(), centre.Y(), centre.Z()]), inertia
 

@@ -19,7 +19,7 @@ from jaxmbs.programs.graph.nodes import TRUTH, Loop, Region
 
 # Largest number of lists in which samples wait that were set aside; further loops with a condition share the lists.
 MAX_LISTS = 4
-# Budget of work that no group of lanes uses up: groups that get it set no lane aside.
+# Work at which the account of a group begins whose samples were set aside before: so large that no lane is set aside again.
 ENDLESS = 1 << 50
 
 

@@ -61,7 +61,7 @@ class ThreadCode(AbstractCode):
         return self.let(f"getelementptr i8, {GLOBAL} {self._scratch_base()}, i64 {moved}")
 
     def _load_kept(self, key: object) -> str:
-        """Return an integer that `ThreadEmitter._keep` has put into the frame under a key."""
+        """Return the LLVM name of an integer that `ThreadEmitter._keep` has put into the frame under a key."""
         name = ("kept", key)
         if name not in self.addresses:
             self.addresses[name] = self.let(f"load i64, ptr {self.slot(key)}")
