@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jaxmbs as mbs
@@ -18,7 +19,7 @@ def arguments(parser) -> None:
         nargs="+",
         default=["kinematics"],
         metavar="NAME",
-        help="kinematics, inverse_dynamics, jacobian, step (kinematics)",
+        help="one or more of kinematics, inverse_dynamics, jacobian, step (kinematics)",
     )
     parser.add_argument("--step", type=float, default=1e-3, help="length of a step in seconds (1e-3)")
     parser.add_argument("--name", help="first part of the names of functions and files (the name of the model file)")
@@ -27,7 +28,8 @@ def arguments(parser) -> None:
 def run(args) -> Report:
     """Read a model and write its functions."""
     model = read_model(args)
-    name = args.name or args.model.name.partition(".")[0].replace("-", "_")
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", args.model.name.partition(".")[0]).strip("_")
+    name = args.name or (stem if stem[:1].isalpha() else f"model_{stem}")
     with working("writing C code"):
         files = mbs.export_c(model, args.c, args.functions, guess=model.guess, step=args.step, name=name)
     return Report({"name": name, "functions": args.functions, "written": [str(file) for file in files]})

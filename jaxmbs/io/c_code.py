@@ -17,22 +17,28 @@ from jaxtyping import Array
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.dynamics.linear_inputs import ShiftedMotion
-from jaxmbs.dynamics.methods.explicit import RK4
+from jaxmbs.dynamics.methods.explicit import RK4, SemiImplicitEuler
 from jaxmbs.dynamics.methods.method import AbstractFixedStep
 from jaxmbs.dynamics.reactions import reactions
 from jaxmbs.dynamics.simulate import step_from
-from jaxmbs.element import AbstractConstraint, unknown
+from jaxmbs.element import AbstractConstraint, require, unknown
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
+from jaxmbs.formulations.stateful import stateful_forces
 from jaxmbs.io.files import replace_file
 from jaxmbs.motion import AbstractMotion, Constant
-from jaxmbs.numerics.arrays import with_fields
-from jaxmbs.programs import CSource, PerformanceWarning, ProgramWithFallback, StructMember
+from jaxmbs.numerics.arrays import instance_of, with_fields
+from jaxmbs.programs import CSource, PerformanceWarning, ProgramWithFallback, StructMember, number_in_c
+from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
-# Largest relative deviation from the values of Python with which the example program ends successfully.
-TEST_TOLERANCE = 1e-9
+# Largest relative deviation from the values of Python with which the test program succeeds, for double and for float.
+TEST_TOLERANCES = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-3}
+# Rate and acceleration of each driver in the test program.
+TEST_RATES = (1.0, 0.5)
+# First words of a build file that was written here, and may be replaced.
+MADE_HERE = "# Written by jaxmbs for"
 
 
 def export_c(
@@ -48,103 +54,115 @@ def export_c(
     formulation: AbstractFormulation | None = None,
     name: str = "mechanism",
 ) -> list[Path]:
-    """Write functions of a mechanism as C99, with a build file and an example that tests them.
+    """Write functions of a mechanism as C99, with a build file and a test program.
 
-    Each function is a header and a source file, `name_kinematics.h` and `name_kinematics.c`, made by `mbs.program(f).c`.
-    They need math.h only and allocate nothing.
+    Each function is a header and a source file, such as `name_kinematics.h` and `name_kinematics.c`; see
+    `mbs.program(f).c`. Inputs are `t`, `q` and `v` as in Python, and `drive`, which has three numbers for each driver: its
+    value, rate and acceleration. The acceleration is taken as constant during a step.
 
-    - "kinematics": from `q`, a pose near the wanted one such as the last, and `drive`, which has for each driver its value,
-      rate and acceleration: `q`, `v`, `a`, `points` and `status`.
-    - "inverse_dynamics": from the same and the time `t`: `effort`, force or torque of each driver, and `status`.
-    - "jacobian": from `q` and `drive`: the derivatives of `q` and of `points` with respect to the value of each driver,
-      and `status`.
-    - "step": from `q`, `v`, `t` and `drive` at the start of a step: `q`, `v`, `points` and `status` at its end.
+    - "kinematics": from `q`, an estimate such as the last result, `drive` and `t`: `q`, `v`, `a`, `points` and `status`.
+    - "inverse_dynamics": from the same: `effort`, the force or torque of each driver, and `status`.
+    - "jacobian": from the same: the derivatives of `q` and `points` with respect to the value of each driver, and `status`.
+    - "step": from `q`, `v`, `t` and `drive` at the start of a step: `q`, `v`, `points` and `status` at its end. The start
+      must nearly satisfy the constraints; a few Newton steps correct it.
 
-    `status` is a `Status`, 0 for success. Drivers with several motions, and joints with motions, are called "joint_0",
-    "joint_1", ….
+    `status` is a `Status`, 0 for success. Each call solves for one configuration: a lock-up has the status NOT_ASSEMBLED,
+    and after a large change another assembly mode may be found. A driver or joint with one motion keeps its name in
+    `drive`; with several it is called name_0, name_1, …. Gears without marks mesh as they do in the assembled guess.
 
     Args:
         mech: the mechanism; or a function of `parameters` that returns it. The parameters are then inputs of each function,
-            otherwise all numbers are constants in the code.
+            otherwise all numbers are constants in the code. In float32 the code computes in `float`.
         folder: folder of the files; it is made if it does not exist.
         what: names of functions.
-        guess: rough configuration of the mechanism.
-        parameters: values of the parameters for the test, any pytree of numbers.
-        points: points of bodies whose places are outputs, by name: {"tip": ("coupler", (0.1, 0.2))}.
+        guess: estimate of the configuration at t = 0.
+        parameters: values of the parameters for the test program, any pytree of numbers.
+        points: points of bodies whose positions are outputs, by name: {"tip": ("coupler", (0.1, 0.2))}.
         step: length of a step, for "step".
-        method: for "step"; `RK4()` by default.
+        method: for "step", `RK4()` by default, or `SemiImplicitEuler()`.
         formulation: for "step"; `JointCoordinates()` by default.
         name: first part of the names of functions and files, an identifier of C.
 
     Returns:
-        The files that were written: sources and headers, `CMakeLists.txt` and `main.c`. `main` compares the functions with
-        values that Python has computed, prints the largest deviations, and returns 0 if all are below 1e-9.
+        The files that were written: headers and sources, `CMakeLists.txt`, and the test program `name_test.c`. It compares
+        the functions with values that Python has computed, prints the largest deviations, and returns 0 if all are below
+        1e-9 (1e-3 in float32).
 
     Raises:
-        ValueError: an unknown name in `what` or `points`, a guess that cannot be assembled, or "inverse_dynamics" or
-            "jacobian" of a mechanism without drivers.
-        ProgramError: a user's function in the mechanism has no straight-line program.
+        ValueError: an unknown name in `what` or `points`, a name that C cannot have, a guess that cannot be assembled,
+            drivers that do not determine the motion (except for "step"), no drivers for "inverse_dynamics" and
+            "jacobian", forces with states such as the current of a motor (except for "kinematics" and "jacobian"), or a
+            file `CMakeLists.txt` of another origin in the folder.
+        ProgramError: a function of yours in the mechanism cannot be written as a list of scalar operations, for example
+            because it calls back into Python.
 
     Examples:
-        >>> files = mbs.io.export_c(mech, folder, ("kinematics", "inverse_dynamics"), guess=guess, name="four_bar")
+        >>> files = mbs.export_c(mech, folder, ("kinematics", "inverse_dynamics"), guess=guess, name="four_bar")
         >>> print([file.name for file in files][:2])
         ['four_bar_kinematics.h', 'four_bar_kinematics.c']
     """
-    build = mech if callable(mech) else lambda _: mech
-    given = {"parameters": parameters} if callable(mech) else {}
-    functions = Functions(
-        build,
-        dict(points or {}),
-        float(step),
-        RK4() if method is None else method,
-        JointCoordinates() if formulation is None else formulation,
+    require(not isinstance(what, str), f"what must be a tuple of names, such as ({what!r},)")
+    require(len(what) > 0, "what must name a function")
+    for function in what:
+        require(function in FUNCTIONS, unknown("function", function, list(FUNCTIONS)))
+    require(callable(mech) or parameters is None, "parameters need a function that returns the mechanism")
+    method = instance_of(AbstractFixedStep, "method", method, RK4())
+    require(
+        isinstance(method, (RK4, SemiImplicitEuler)), "method must be RK4() or SemiImplicitEuler(), which keep nothing"
     )
-    start = functions.start(parameters, guess)
-    layout = build(parameters).layout
-    about = f"q: {', '.join(layout.coordinates)}.\nv, a: {', '.join(layout.velocities)}."
-    codes, tests = [], []
-    for word in what:
-        if word not in INPUTS:
-            raise ValueError(unknown("function", word, list(INPUTS)))
-        if word in ("inverse_dynamics", "jacobian") and "drive" not in start:
-            raise ValueError(f"{word}: the mechanism has no drivers")
-        inputs = given | {key: start[key] for key in INPUTS[word] if key in start}
-        call = ProgramWithFallback(_with_names(getattr(functions, word), list(inputs)), runs="once").program
-        with warnings.catch_warnings():
-            # A function without a straight-line program is an error here.
-            warnings.simplefilter("ignore", PerformanceWarning)
-            code = call.c(*inputs.values(), name=f"{name}_{word}", about=about)
-        codes.append(code)
-        tests.append((code, jax.tree.leaves(tuple(inputs.values())), jax.tree.leaves(call(*inputs.values()))))
+    require(step > 0, f"step must be positive, got {step}")
+    formulation = instance_of(AbstractFormulation, "formulation", formulation, JointCoordinates())
     folder = Path(folder)
-    files = [path for code in codes for path in code.save(folder)]
-    for file, text in (("CMakeLists.txt", _build_file(name, codes)), ("main.c", _main(tests))):
+    _check_build_file(folder / "CMakeLists.txt", name)
+
+    build = mech if callable(mech) else lambda _: mech
+    given = {"parameters": jax.tree.map(_as_real, parameters)} if callable(mech) else {}
+    functions = MechanismFunctions(build, dict(points or {}), float(step), method, formulation, None)
+    functions, inputs = functions.with_test_inputs(given.get("parameters"), guess)
+    functions.check(what, given | inputs)
+    layout = build(given.get("parameters")).layout
+    comment = (
+        f"q: {', '.join(layout.coordinates)}.\nv, a: {', '.join(layout.velocities)}.\n"
+        "drive: value, rate and acceleration of each driver; angles in radians.\n"
+        "status: 0 for success, else do not use the outputs."
+    )
+    tests = []
+    for function in what:
+        arguments = given | {key: inputs[key] for key in FUNCTIONS[function] if key in inputs}
+        call = _with_names(getattr(functions, function), list(arguments), f"{name}_{function}")
+        program = ProgramWithFallback(call, runs="once").program
+        with warnings.catch_warnings():
+            # A function that cannot be written as a program is an error here.
+            warnings.simplefilter("ignore", PerformanceWarning)
+            code = program.c(*arguments.values(), name=f"{name}_{function}", about=comment)
+        outputs = program(*arguments.values())
+        tests.append(Test(code, jax.tree.leaves(tuple(arguments.values())), jax.tree.leaves(outputs)))
+    files = [path for test in tests for path in test.code.save(folder)]
+    tolerance = TEST_TOLERANCES[np.dtype(inputs["q"].dtype)]
+    texts = {"CMakeLists.txt": _build_file(name, tests), f"{name}_test.c": _test_program(tests, tolerance)}
+    for file, text in texts.items():
         files.append(replace_file(folder / file, lambda path, text=text: path.write_text(text, encoding="utf-8")))
     return files
 
 
-def _with_names(function: Callable[[dict], Any], names: Sequence[str]) -> Callable:
-    """Return a function of a dict as a function of its values, with the keys as names of its parameters."""
-
-    def call(*values):
-        """Call the function with a dict."""
-        return function(dict(zip(names, values, strict=True)))
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
-    return call
-
-
 # Inputs of each function, besides the parameters.
-INPUTS = {
-    "kinematics": ("q", "drive"),
+FUNCTIONS = {
+    "kinematics": ("q", "drive", "t"),
     "inverse_dynamics": ("q", "drive", "t"),
-    "jacobian": ("q", "drive"),
-    "step": ("q", "v", "t", "drive"),
+    "jacobian": ("q", "drive", "t"),
+    "step": ("q", "v", "drive", "t"),
 }
 
 
-class Functions(NamedTuple):
+class Test(NamedTuple):
+    """A function in C, with inputs and the outputs that Python computes from them."""
+
+    code: CSource
+    inputs: list[Any]
+    outputs: list[Any]
+
+
+class MechanismFunctions(NamedTuple):
     """The functions of a mechanism that `export_c` writes, each from a dict of inputs to a dict of outputs.
 
     Attributes:
@@ -153,6 +171,7 @@ class Functions(NamedTuple):
         step_length: length of a step.
         method: integrator.
         formulation: of the integrator.
+        meshed: configuration in which gears without marks are in mesh; None before it is known.
     """
 
     build: Callable[[Any], Mechanism]
@@ -160,108 +179,159 @@ class Functions(NamedTuple):
     step_length: float
     method: AbstractFixedStep
     formulation: AbstractFormulation
+    meshed: Array | None
 
-    def start(self, parameters: Any, guess: Coordinates | None) -> dict[str, Any]:
-        """Return inputs of all functions: the closed configuration near a guess at t = 0, at rest, and its drivers."""
+    def with_test_inputs(self, parameters: Any, guess: Coordinates | None) -> tuple[MechanismFunctions, dict[str, Any]]:
+        """Return the functions with gears in mesh, and inputs near the configuration assembled from a guess at t = 0."""
         mech = self.build(parameters)
         for name, (body, _) in self.points.items():
-            if body not in mech.bodies:
-                raise ValueError(f"point {name!r}: {unknown('body', body, list(mech.bodies))}")
+            require(body in mech.bodies, f"point {name!r}: {unknown('body', body, list(mech.bodies))}")
         t = jnp.zeros((), mech.dtype)
-        drive = {}
-        for name, motion in motions_of(mech).items():
-            rate = jax.grad(motion)
-            drive[name] = jnp.stack([motion(t), rate(t), jax.grad(rate)(t)])
         q = assemble(mech, guess, throw=True).q
-        found = {"q": q, "v": jnp.zeros(mech.layout.m, q.dtype), "t": t}
-        return found | ({"drive": drive} if drive else {})
+        drive = {
+            name: jnp.stack([motion(t), *jnp.asarray(TEST_RATES, t.dtype)]) for name, motion in motions_of(mech).items()
+        }
+        inputs = {"q": q, "v": jnp.zeros(mech.layout.m, q.dtype), "t": t} | ({"drive": drive} if drive else {})
+        return self._replace(meshed=q), inputs
 
-    def driven(self, inputs: Mapping[str, Any], t: Array) -> Mechanism:
-        """Return the mechanism whose motions have the values, rates and accelerations of `drive` at t."""
+    def check(self, what: Sequence[str], inputs: Mapping[str, Any]) -> None:
+        """Raise `ValueError` for functions that the mechanism cannot have."""
         mech = self.build(inputs.get("parameters"))
-        drive = dict(inputs.get("drive", {}))
+        states = list(stateful_forces(mech))
+        for function in what:
+            require("drive" in inputs or function != "jacobian", "jacobian: the mechanism has no drivers")
+            require(mech.drivers or function != "inverse_dynamics", "inverse_dynamics: the mechanism has no drivers")
+            if states and function in ("inverse_dynamics", "step"):
+                raise ValueError(
+                    f"{function}: the force {states[0]!r} has states, such as a current, which the code does not keep"
+                )
+        if set(what) - {"step"}:
+            self.solve(inputs, throw=True)
+
+    def with_drive(self, inputs: Mapping[str, Any]) -> Mechanism:
+        """Return the mechanism whose motions have the values, rates and accelerations of `drive` at the time t."""
+        mech, t = self.build(inputs.get("parameters")), inputs["t"]
+        if self.meshed is not None:
+            mech, _ = measure_marks(mech, self.meshed)
         zero = Constant(jnp.zeros_like(t))
-        moved = lambda name: ShiftedMotion(zero, t, *drive[name])
-        change = lambda group: tuple(
-            e.with_motions([moved(x) for x in names_of_motions(n, e)]) for n, e in group.items()
-        )
+
+        def with_values(name: str, element: AbstractConstraint) -> AbstractConstraint:
+            """Return an element with motions that have the values of `drive`."""
+            names = names_of_motions(name, element)
+            return element.with_motions([ShiftedMotion(zero, t, *inputs["drive"][each]) for each in names])
+
+        change = lambda group: tuple(with_values(name, element) for name, element in group.items())
         return with_fields(Mechanism, mech, _drivers=change(mech.drivers), _constraints=change(mech.constraints))
 
-    def motion(self, inputs: Mapping[str, Any], t: Array) -> tuple[Mechanism, Trajectory]:
-        """Return the mechanism and its motion at the time t alone, by `kinematics`."""
-        mech = self.driven(inputs, t)
-        return mech, kinematics(mech, t[None], inputs["q"])
+    def solve(self, inputs: Mapping[str, Any], *, throw: bool = False) -> tuple[Mechanism, Trajectory]:
+        """Return the mechanism and its motion at the time t alone, by `kinematics` from the estimate q."""
+        mech = self.with_drive(inputs)
+        return mech, kinematics(mech, inputs["t"][None], inputs["q"], throw=throw)
 
-    def places(self, mech: Mechanism, q: Array) -> dict[str, Any]:
-        """Return the places of the points, as an entry of the outputs; none without points."""
+    def positions(self, mech: Mechanism, q: Array) -> dict[str, Any]:
+        """Return the positions of the points, as an entry of the outputs; none without points."""
         found = {name: mech.point(q, body, s) for name, (body, s) in self.points.items()}
         return {"points": found} if found else {}
 
     def kinematics(self, inputs):
-        """Return pose, velocities and accelerations that the drivers determine."""
-        mech, run = self.motion(inputs, jnp.zeros((), inputs["q"].dtype))
-        q = run.q[0]
-        return {"q": q, "v": run.v[0], "a": run.a[0], "status": run.status[0]} | self.places(mech, q)
+        """Return configuration, velocities and accelerations that the drivers determine."""
+        mech, run = self.solve(inputs)
+        outputs = {"q": run.q[0], "v": run.v[0], "a": run.a[0], "status": run.status[0]}
+        return outputs | self.positions(mech, run.q[0])
 
     def inverse_dynamics(self, inputs):
         """Return force or torque of each driver."""
-        mech, run = self.motion(inputs, inputs["t"])
+        mech, run = self.solve(inputs)
         found = reactions(mech, run)
-        return {"effort": {name: found[name].effort[0] for name in mech.drivers}, "status": run.status[0]}
+        effort = {name: found[name].effort[0] for name in mech.drivers if found[name].effort is not None}
+        return {"effort": effort, "status": run.status[0]}
 
     def jacobian(self, inputs):
-        """Return the derivatives of the pose and of the points with respect to the values of the drivers."""
-        drive = inputs["drive"]
+        """Return the derivatives of configuration and points with respect to the values of the drivers."""
 
-        def pose(values):
-            """Return the outputs that are differentiated, and the status, for values of the drivers."""
-            moved = {name: motion.at[0].set(values[name]) for name, motion in drive.items()}
-            mech, run = self.motion({**inputs, "drive": moved}, jnp.zeros((), inputs["q"].dtype))
-            return {"q": run.q[0]} | self.places(mech, run.q[0]), run.status[0]
+        def outputs(values):
+            """Return what is differentiated, and the status, for values of the drivers."""
+            drive = {name: motion.at[0].set(values[name]) for name, motion in inputs["drive"].items()}
+            mech, run = self.solve({**inputs, "drive": drive})
+            return {"q": run.q[0]} | self.positions(mech, run.q[0]), run.status[0]
 
-        derivatives, status = jax.jacfwd(pose, has_aux=True)({name: motion[0] for name, motion in drive.items()})
+        values = {name: motion[0] for name, motion in inputs["drive"].items()}
+        derivatives, status = jax.jacfwd(outputs, has_aux=True)(values)
         return derivatives | {"status": status}
 
     def step(self, inputs):
         """Return the state after one step."""
-        t = inputs["t"]
-        mech = self.driven(inputs, t)
+        mech, t = self.with_drive(inputs), inputs["t"]
         run = step_from(mech, t, inputs["q"], inputs["v"], self.step_length, self.method, self.formulation)
-        return {"q": run.q[1], "v": run.v[1], "status": run.status[1]} | self.places(mech, run.q[1])
+        return {"q": run.q[1], "v": run.v[1], "status": run.status[1]} | self.positions(mech, run.q[1])
 
 
 def names_of_motions(name: str, element: AbstractConstraint) -> list[str]:
-    """Return names of the motions of an element: that of a driver with one motion, else with numbers."""
+    """Return names of the motions of an element: its own if it has one motion, else with numbers."""
     count = len(element.motions)
     return [name] if count == 1 else [f"{name}_{k}" for k in range(count)]
 
 
 def motions_of(mech: Mechanism) -> dict[str, AbstractMotion]:
     """Return all motions of drivers and joints, by the names that `names_of_motions` gives them."""
-    elements = {**mech.drivers, **mech.constraints}
-    return {x: m for n, e in elements.items() for x, m in zip(names_of_motions(n, e), e.motions, strict=True)}
+    found: dict[str, AbstractMotion] = {}
+    for name, element in {**mech.drivers, **mech.constraints}.items():
+        for each, motion in zip(names_of_motions(name, element), element.motions, strict=True):
+            require(each not in found, f"two motions are called {each!r}; rename the driver or joint {name!r}")
+            found[each] = motion
+    return found
 
 
-def _build_file(name: str, codes: Sequence[CSource]) -> str:
-    """Return a file for CMake that builds a library of the functions, and the program that tests them."""
-    sources = " ".join(f"{code.name}.c" for code in codes)
-    return f"""cmake_minimum_required(VERSION 3.10)
-project({name} C)
+def _as_real(x: Any) -> Any:
+    """Return a Python integer as a real number, because lengths and masses are such; all else unchanged."""
+    return float(x) if isinstance(x, int) and not isinstance(x, bool) else x
+
+
+def _with_names(function: Callable[[dict], Any], parameters: Sequence[str], name: str) -> Callable:
+    """Return a function of a dict as a function of its values, with the keys as names of its parameters."""
+
+    def call(*values):
+        """Call the function with a dict."""
+        return function(dict(zip(parameters, values, strict=True)))
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    call.__signature__ = inspect.Signature([inspect.Parameter(each, kind) for each in parameters])  # type: ignore[attr-defined]
+    call.__name__ = name
+    return call
+
+
+def _check_build_file(path: Path, name: str) -> None:
+    """Raise `ValueError` if there is a build file that was not written for the functions of this name."""
+    if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(f"{MADE_HERE} {name}.\n"):
+        raise ValueError(f"{path} is the build file of something else; choose another folder")
+
+
+def _build_file(name: str, tests: Sequence[Test]) -> str:
+    """Return a file for CMake that builds a library of the functions, and the test program."""
+    sources = " ".join(f"{test.code.name}.c" for test in tests)
+    return f"""{MADE_HERE} {name}.
+cmake_minimum_required(VERSION 3.10)
+project({name}_code C)
 set(CMAKE_C_STANDARD 99)
 set(CMAKE_C_EXTENSIONS OFF)
-add_library({name} STATIC {sources})
-target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
-target_link_libraries({name} PUBLIC m)
-add_executable({name}_test main.c)
-target_link_libraries({name}_test {name})
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+add_library({name}_code STATIC {sources})
+target_include_directories({name}_code PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+if(NOT MSVC)
+  target_link_libraries({name}_code PUBLIC m)
+endif()
+add_executable({name}_test {name}_test.c)
+target_link_libraries({name}_test {name}_code)
 enable_testing()
 add_test(NAME {name} COMMAND {name}_test)
 """
 
 
-def _main(tests: Sequence[tuple[CSource, list, list]]) -> str:
+def _test_program(tests: Sequence[Test], tolerance: float) -> str:
     """Return a program that calls each function once, and compares the outputs with those of Python."""
-    parts = [f'#include "{code.name}.h"' for code, _, _ in tests]
+    parts = [f'#include "{test.code.name}.h"' for test in tests]
     parts += [
         "", "#include <math.h>", "#include <stdio.h>", "",
         "/* Largest deviation of numbers from those of Python, relative to the largest of these if that is above 1. */",
@@ -269,36 +339,40 @@ def _main(tests: Sequence[tuple[CSource, list, list]]) -> str:
         "    double size = 1.0, largest = 0.0;",
         "    for (int k = 0; k < count; k++) size = fmax(size, fabs(expected[k]));",
         "    for (int k = 0; k < count; k++) {",
-        "        const double apart = fabs(found[k] - expected[k]) / size;",
-        "        largest = isnan(apart) ? INFINITY : fmax(largest, apart);",
+        "        const double error = fabs(found[k] - expected[k]) / size;",
+        "        largest = isnan(error) ? INFINITY : fmax(largest, error);",
         "    }",
         "    return largest;", "}", "", "int main(void) {", "    double largest = 0.0;",
     ]  # fmt: skip
     for code, inputs, outputs in tests:
-        given = ", ".join(f".{m.name} = {_initializer(m, x)}" for m, x in zip(code.inputs, inputs, strict=True))
+        members = [(m, x) for m, x in zip(code.inputs, inputs, strict=True) if np.size(x)]
+        given = ", ".join(f".{member.name} = {_initializer(member, x)}" for member, x in members)
         parts += [
-            "    {", f"        const {code.name}_in in = {{{given}}};", f"        {code.name}_out out;",
-            f"        static {code.name}_memory memory;", f"        {code.name}(&in, &out, &memory);",
-            "        double apart = 0.0;",
+            "    {", f"        const {code.name}_in in = {{{given}}};",
+            f"        {code.name}_out out;", f"        static {code.name}_memory memory;",
+            f"        {code.name}(&in, &out, &memory);", "        double error = 0.0;",
         ]  # fmt: skip
         for member, value in zip(code.outputs, outputs, strict=True):
             size = np.size(value)
-            expected = ", ".join(repr(float(x)) for x in np.ravel(value).tolist())
+            if not size:
+                continue
+            expected = ", ".join(number_in_c(float(x), "f") for x in np.ravel(value).tolist())
             place = f"out.{member.name}[k]" if member.shape else f"out.{member.name}"
             parts += [
                 "        {", f"            static const double expected[{size}] = {{{expected}}};",
                 f"            double found[{size}];",
                 f"            for (int k = 0; k < {size}; k++) found[k] = (double){place};",
-                f"            apart = fmax(apart, deviation(found, expected, {size}));", "        }",
+                f"            error = fmax(error, deviation(found, expected, {size}));", "        }",
             ]  # fmt: skip
         parts += [
-            f'        printf("{code.name}: largest deviation %g\\n", apart);',
-            "        largest = fmax(largest, apart);", "    }",
+            f'        printf("{code.name}: largest deviation %g\\n", error);',
+            "        largest = fmax(largest, error);", "    }",
         ]  # fmt: skip
-    return "\n".join([*parts, f"    return largest < {TEST_TOLERANCE!r} ? 0 : 1;", "}", ""])
+    return "\n".join([*parts, f"    return largest < {tolerance!r} ? 0 : 1;", "}", ""])
 
 
 def _initializer(member: StructMember, value: Any) -> str:
     """Return the value of a member of a struct, as C writes it."""
-    numbers = [repr(x) for x in np.ravel(value).tolist()]
+    suffix = "f" if np.asarray(value).dtype == np.float32 else ""
+    numbers = [number_in_c(x, member.kind, suffix) for x in np.ravel(value).tolist()]
     return f"{{{', '.join(numbers)}}}" if member.shape else numbers[0]

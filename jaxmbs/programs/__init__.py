@@ -8,7 +8,7 @@ Everything outside this package imports from here, and only this:
 - look at programs: `Program`, `Node`, `scalar_nodes`, `OPERATIONS` (the table of scalar operations),
   `estimate_operations`, `explain_programs`, `default_platform`;
 - linear systems: `factorise`, `solve_factorised`;
-- source code: `CSource`, a function in C, and `StructMember`, a member of its structs;
+- source code: `CSource`, a function in C, `StructMember`, a member of its structs, and `number_in_c`;
 - closures: `open_closure`, `convert_closure`, `referenced_values`, `digest_of_values`;
 - devices: `shard_over_devices`, `gather`;
 - cache: `enable_cache`, `disable_cache`, `active_store`;
@@ -23,6 +23,7 @@ from jaxmbs.programs.backends import EMISSIONS as EMISSIONS
 from jaxmbs.programs.backends import unrolling_pays as unrolling_pays
 from jaxmbs.programs.backends.c import CSource as CSource
 from jaxmbs.programs.backends.c import StructMember as StructMember
+from jaxmbs.programs.backends.c import number_in_c as number_in_c
 from jaxmbs.programs.errors import PerformanceWarning as PerformanceWarning
 from jaxmbs.programs.errors import ProgramError as ProgramError
 from jaxmbs.programs.explanation import explain_programs as explain_programs

@@ -94,8 +94,8 @@ class ProgramFunction:
 
         Examples:
             >>> code = mbs.program(lambda x: x @ x / 2).c(jnp.array([3.0, 4.0]), name="half_square")
-            >>> print(code.source.splitlines()[7])
-                out->y = v4;
+            >>> print(code.header.splitlines()[-7])
+            void half_square(const half_square_in *in, half_square_out *out, half_square_memory *memory);
         """
         program, constants, used, leaves, out_tree = self._source_parts(args, "C")
         names = _parameter_names(self.f, len(args))
@@ -236,8 +236,8 @@ def program(f: Callable, *, limit: int | None = tuning.MAX_PROGRAM_OPERATIONS) -
         limit: largest number of scalar operations.
 
     Returns:
-        A function with the arguments and the result of `f`. Its method `javascript` returns it as a module of
-        JavaScript.
+        A function with the arguments and the result of `f`. Its methods `javascript` and `c` return it as a module of
+        JavaScript and as C99.
 
     Examples:
         >>> half_square = mbs.program(lambda x: x @ x / 2)

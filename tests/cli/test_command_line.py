@@ -186,7 +186,7 @@ def test_export_writes_c_code(run, tmp_path):
     code, found, _ = run("export", SLIDER, "--c", "code", "--name", "engine")
     assert code == 0
     assert [Path(file).name for file in found["written"]] == [
-        *("engine_kinematics.h", "engine_kinematics.c", "CMakeLists.txt", "main.c")
+        *("engine_kinematics.h", "engine_kinematics.c", "CMakeLists.txt", "engine_test.c")
     ]
     assert "void engine_kinematics(" in (tmp_path / "code" / "engine_kinematics.h").read_text()
 

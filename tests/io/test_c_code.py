@@ -14,7 +14,7 @@ import jaxmbs as mbs
 from c_library import STRICT, Compiled, needs_gcc
 from designed_four_bar import GUESS, PLAIN, SPEED, four_bar
 from jaxmbs import planar, spatial
-from jaxmbs.io.c_code import export_c
+from jaxmbs.io.c_code import MechanismFunctions, export_c
 from jaxmbs.programs import CSource
 
 TIP = (0.1, 0.2)
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
     points = {"tip": ("coupler", TIP)}
     options = {"guess": GUESS, "parameters": PLAIN, "points": points, "step": 2e-3, "method": mbs.SemiImplicitEuler()}
     files = export_c(four_bar, folder, what, **options, name="bars")
-    assert [file.name for file in files[-2:]] == ["CMakeLists.txt", "main.c"]
+    assert [file.name for file in files[-2:]] == ["CMakeLists.txt", "bars_test.c"]
     assert all(file.exists() for file in files)
     return folder
 
@@ -60,13 +60,13 @@ def drive(t):
 
 @needs_gcc
 def test_kinematics_and_efforts_follow_a_motion(folder, motion, tmp_path):
-    """Pose by pose from the last one, with the efforts of the motor; a locked-up four-bar and a NaN have their status."""
+    """Pose by pose from the last one, with the efforts of the motor; what cannot be assembled and NaN have a bad status."""
     mech, run = motion
     kinematics, efforts = (compiled(folder, name, tmp_path) for name in ("kinematics", "inverse_dynamics"))
     effort = mbs.reactions(mech, run)["motor"].effort
     q = run.q[0]
     for k, t in enumerate(run.t):
-        found = kinematics(q=q, drive_motor=drive(t))
+        found = kinematics(q=q, drive_motor=drive(t), t=t)
         q = found["q"]
         assert found["status"] == 0
         for name in ("q", "v", "a"):
@@ -75,9 +75,9 @@ def test_kinematics_and_efforts_follow_a_motion(folder, motion, tmp_path):
         np.testing.assert_allclose(found["points_tip"], run.point("coupler", TIP)[k], atol=1e-13)
         torque = efforts(q=q, drive_motor=drive(t), t=t)
         np.testing.assert_allclose(torque["effort_motor"], effort[k], rtol=1e-10)
-    short = kinematics(q=q, drive_motor=drive(0.5), parameters_length_coupler=0.05)
+    short = kinematics(q=q, drive_motor=drive(0.5), t=0.5, parameters_length_coupler=0.05)
     assert short["status"] == mbs.Status.NOT_ASSEMBLED
-    assert kinematics(q=q, drive_motor=np.array([np.nan, 0, 0]))["status"] == mbs.Status.NON_FINITE
+    assert kinematics(q=q, drive_motor=np.array([np.nan, 0, 0]), t=0.0)["status"] == mbs.Status.NON_FINITE
 
 
 @needs_gcc
@@ -86,7 +86,7 @@ def test_jacobian_is_the_derivative(folder, motion, tmp_path):
     _, run = motion
     jacobian = compiled(folder, "jacobian", tmp_path)
     for k in (0, 3, 7):
-        found = jacobian(q=run.q[k], drive_motor=drive(run.t[k]))
+        found = jacobian(q=run.q[k], drive_motor=drive(run.t[k]), t=run.t[k])
         assert found["status"] == 0
         np.testing.assert_allclose(found["q_motor"], run.v[k] / SPEED, atol=1e-11)
         np.testing.assert_allclose(found["points_tip_motor"], run.point_velocity("coupler", TIP)[k] / SPEED, atol=1e-11)
@@ -141,8 +141,8 @@ def test_motions_of_joints_have_numbers(tmp_path):
     header, source, *_ = export_c(mech, tmp_path, name="table")
     code = CSource("table_kinematics", header.read_text(), source.read_text(), (), ())
     run = Compiled(code, tmp_path, ["-O1"])
-    assert [name for name, _ in run.structs[0]._fields_] == ["q", "drive_table_0", "drive_table_1"]
-    values = run(mech.coordinates(), np.array([0.2, 3, 0]), np.array([0.5, 2, 1]))
+    assert [name for name, _ in run.structs[0]._fields_] == ["q", "drive_table_0", "drive_table_1", "t"]
+    values = run(mech.coordinates(), np.array([0.2, 3, 0]), np.array([0.5, 2, 1]), 0.0)
     found = dict(zip([name for name, _ in run.structs[1]._fields_], values, strict=True))
     assert found["status"] == 0
     np.testing.assert_allclose(found["q"], [0, 0, 0.2, np.cos(0.25), 0, 0, np.sin(0.25)], atol=1e-12)
@@ -155,7 +155,7 @@ def test_the_robot_of_the_page(tmp_path, monkeypatch):
     """The loop in C finds the torques of `reactions` along the same motion."""
     monkeypatch.chdir(tmp_path)
     text = (Path(__file__).parents[2] / "docs/c_code.md").read_text("utf-8")
-    python, c = (re.search(rf"```{word}\n(.*?)```", text, re.DOTALL).group(1) for word in ("python", "c"))
+    python, c = (re.findall(rf"```{word}\n(.*?)```", text, re.DOTALL)[-1] for word in ("python", "c"))
     scope = {}
     exec(python, scope)
     start = ", ".join(map(repr, np.asarray(scope["pose"].q).tolist()))
@@ -189,17 +189,72 @@ def _tip_by_angles(robot, q):
     return jax.jacfwd(tip)(q) @ motion
 
 
+@needs_gcc
+def test_single_precision_and_odd_parameters(tmp_path):
+    """Numbers of float32; truth values, infinite and empty parameters in the test program; whole numbers are lengths."""
+    jax.config.update("jax_enable_x64", False)
+
+    def crank(b):
+        slider = planar.Revolute("ground", "a", (0, 0), (-b["length"], 0))
+        turn = planar.RevoluteDriver("ground", "a", mbs.motion.Constant(0.2))
+        mass = jnp.where(b["loaded"], 2.0, 1.0) + jnp.where(b["limit"] > 1, 0.0, 1.0) + b["loads"].sum()
+        return mbs.Mechanism({"a": planar.Body(mass, 0.1)}, {"pin": slider}, {"turn": turn})
+
+    parameters = {"length": 1, "loaded": True, "limit": np.float32(np.inf), "loads": np.zeros(0, np.float32)}
+    files = export_c(
+        crank, tmp_path, ("kinematics", "inverse_dynamics"), parameters=parameters, guess={"a": (1, 0.1, 0)}
+    )
+    text = "".join(file.read_text() for file in files if file.suffix in (".h", ".c") and "_test" not in file.name)
+    assert "double " not in text
+    assert "float parameters_length;" in text
+    test = tmp_path / "test"
+    subprocess.run(["gcc", *STRICT, "-O1", *tmp_path.glob("*.c"), "-o", test, "-lm"], check=True)
+    subprocess.run([test], check=True)
+
+
+def test_gears_stay_in_mesh(tmp_path):
+    """The phase of a gear pair without marks is that of the assembled guess, also from a pose that is 0.1 rad off."""
+    pins = {name: planar.Revolute("ground", name, (x, 0), (0, 0)) for name, x in (("a", 0), ("b", 3))}
+    gear = planar.Gear("a", "b", (0, 0), (0, 0), 1.0, 2.0)
+    turn = planar.RevoluteDriver("ground", "a", mbs.motion.Constant(0.0))
+    mech = mbs.Mechanism(dict.fromkeys("ab", planar.Body()), {**pins, "gear": gear}, {"turn": turn})
+    inputs = {"q": mech.coordinates({"a": (0, 0, 0.4), "b": (3, 0, -0.1)}), "drive": {"turn": jnp.array([0.4, 0, 0])}}
+    functions = MechanismFunctions(lambda _: mech, {}, 1e-3, mbs.RK4(), mbs.JointCoordinates(), None)
+    functions, _ = functions.with_test_inputs(None, {"b": (3, 0, 0)})
+    found = functions.kinematics(inputs | {"t": jnp.zeros(())})
+    np.testing.assert_allclose(found["q"][5], -0.2, atol=1e-12)
+
+
 def test_bad_input(tmp_path):
     free = mbs.Mechanism({"a": planar.Body()}, {"pin": planar.Revolute("ground", "a", (0, 0), (1, 0))})
-    with pytest.raises(ValueError, match="unknown function 'kinematic'; did you mean 'kinematics'"):
-        export_c(free, tmp_path, ("kinematic",))
-    with pytest.raises(ValueError, match="jacobian: the mechanism has no drivers"):
-        export_c(free, tmp_path, ("jacobian",))
-    with pytest.raises(ValueError, match="point 'tip': unknown body 'b'"):
-        export_c(free, tmp_path, ("step",), points={"tip": ("b", (0, 0))})
-    with pytest.raises(ValueError, match="name= must be an identifier of C, got 'a b_step'"):
-        export_c(free, tmp_path, ("step",), name="a b")
+    motor = {"motor": mbs.Motor("pin", 0.05, 2.0, 12.0, inductance=0.01)}
+    driver = planar.RevoluteDriver("ground", "a", mbs.motion.Constant(0.0))
+    driven = mbs.Mechanism(free.bodies, free.constraints, {"turn": driver}, motor)
+    twice = mbs.Mechanism(free.bodies, free.constraints, {"x+": driver, "x-": driver})
+    cases = [
+        (free, ("kinematic",), {}, "unknown function 'kinematic'; did you mean 'kinematics'"),
+        (free, "step", {}, r"what must be a tuple of names, such as \('step',\)"),
+        (free, (), {}, "what must name a function"),
+        (free, ("jacobian",), {}, "jacobian: the mechanism has no drivers"),
+        (free, ("kinematics",), {}, "1 driver.* missing"),
+        (twice, ("kinematics",), {}, "redundant"),
+        (twice, ("step",), {}, r"drive\['x\+'\] and drive\['x-'\] would both be called drive_x in C"),
+        (driven, ("step",), {}, "step: the force 'motor' has states"),
+        (driven, ("inverse_dynamics",), {}, "inverse_dynamics: the force 'motor' has states"),
+        (free, ("step",), {"points": {"tip": ("b", (0, 0))}}, "point 'tip': unknown body 'b'"),
+        (free, ("step",), {"name": "a b"}, "name= must be an identifier of C.*got 'a b_step'"),
+        (free, ("step",), {"method": mbs.GeneralizedAlpha()}, "method must be"),
+        (free, ("step",), {"method": mbs.RK4}, "method"),
+        (free, ("step",), {"step": 0.0}, "step must be positive"),
+        (free, ("step",), {"parameters": 1.0}, "parameters need a function"),
+    ]
+    for mech, what, options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            export_c(mech, tmp_path, what, **options)
     assert not list(tmp_path.iterdir())
+    (tmp_path / "CMakeLists.txt").write_text("project(firmware C)")
+    with pytest.raises(ValueError, match="is the build file of something else"):
+        export_c(free, tmp_path, ("step",))
 
 
 def test_a_function_that_calls_python_is_refused(tmp_path):

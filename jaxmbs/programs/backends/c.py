@@ -22,8 +22,15 @@ from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Buffer, Memory, Node, ki
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
 
-# Names that an exported function may have, unless they are keywords; any other name raises ValueError.
+# Names that an exported function may have, unless they are taken; any other name raises ValueError.
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+# Functions that the operations call, and headers and macros of C that code includes.
+LIBRARY = frozenset(re.findall(r"(\w+)@?\(", " ".join(entry.c or "" for entry in OPERATIONS.values()))) | {
+    "main", "math", "stdint", "stdbool", "float", "time", "limits", "signal", "string", "gamma", "round", "lgamma",
+    "tgamma", "hypot", "isnan", "NAN", "INFINITY", "HUGE_VAL", "I", "M_PI", "linux", "unix",
+}  # fmt: skip
+# Names of variables in the code.
+VARIABLES = re.compile(r"[cimnpv][0-9]+|op_.*|\w+_t|(in|out|memory|k)$")
 # Words that C and C++ reserve.
 KEYWORDS = frozenset((
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
@@ -91,15 +98,18 @@ def source(
         name: an identifier.
         constants: values of the first inputs of the program; they become part of the text.
         arguments: label, shape and dtype of each argument of the function.
-        used: True for the arguments that are the other inputs of the program.
+        used: True for each argument that the program reads.
         results: labels of the outputs.
         about: lines of a comment in the header.
 
     Raises:
         ValueError: the name is not an identifier of C.
     """
-    if not IDENTIFIER.fullmatch(name) or name in KEYWORDS:
-        raise ValueError(f"name= must be an identifier of C, got {name!r}")
+    if not IDENTIFIER.fullmatch(name) or name in KEYWORDS | LIBRARY or VARIABLES.fullmatch(name):
+        raise ValueError(
+            "name= must be an identifier of C: a letter, then letters, digits and underscores, and neither a reserved word "
+            f"nor a name that the code or math.h uses; got {name!r}"
+        )
     inputs = _members("x", [(label, kind_of(dtype), shape) for label, shape, dtype in arguments])
     outputs = _members(
         "y", [(label, kind_of(x.dtype), x.shape) for label, x in zip(results, program.outputs, strict=True)]
@@ -112,11 +122,11 @@ def source(
     structs = [
         _struct(f"{name}_in", "Inputs", inputs, real),
         _struct(f"{name}_out", "Outputs", outputs, real),
-        _struct(f"{name}_memory", "Arrays in memory that the function fills", writer.members, real),
+        _struct(f"{name}_memory", "Working memory; need not be initialised", writer.members, real),
     ]
     guard = f"{name.upper()}_H"
     header = "\n".join([
-        f"/* {name}: {program.size} scalar operations, loops counted once.",
+        f"/* {name}: {program.size} scalar operations, the body of a loop counts once.",
         *(f" * {_comment(line)}" for line in about.splitlines()), " */",
         f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", "",
         "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *structs,
@@ -125,9 +135,10 @@ def source(
         "#ifdef __cplusplus", "}", "#endif", "", "#endif", "",
     ])  # fmt: skip
     source = "\n".join([
-        f'#include "{name}.h"', "", "#include <math.h>", "",
+        f'#include "{name}.h"', "", "#include <float.h>", "#include <math.h>", "",
+        *(() if writer.suffix else ("#if DBL_MANT_DIG < 53", '#error "double has fewer than 64 bits"', "#endif", "")),
         *sorted(writer.helpers.values()),
-        *(writer.constant_array(f"c{k}", value) for k, value in enumerate(constants) if f"c{k}[" in text),
+        *(writer.constant_array(f"c{k}", value) for k, value in enumerate(constants) if re.search(rf"\bc{k}\[", text)),
         f"void {name}(const {name}_in *in, {name}_out *out, {name}_memory *memory) {{", *unused, *body, "}", "",
     ])  # fmt: skip
     return CSource(name, header, source, tuple(inputs), tuple(outputs))
@@ -164,28 +175,14 @@ class _Writer(AbstractSourceWriter):
         """Return the C type of a kind of node."""
         return TYPES.get(kind, self.real)
 
-    def number(self, value: float, kind: str) -> str:
-        """Return a number as C writes it."""
-        if kind == TRUTH:
-            return ("false", "true")[bool(value)]
-        if kind == INTEGER:
-            smallest = -(2**63)
-            if not smallest <= value < 2**63:
-                raise ProgramError(f"{self.program.name}: the integer {value} has more than 64 bits")
-            return "INT64_MIN" if value == smallest else str(int(value))
-        value = float(np.float32(value)) if self.suffix else float(value)
-        if math.isfinite(value):
-            return repr(value) + self.suffix
-        return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
-
     def constant(self, node: Node) -> str:
-        return self.number(node.value, node.kind)
+        return number_in_c(node.value, node.kind, self.suffix)
 
     def constant_array(self, name: str, values: ArrayLike) -> str:
         """Return the definition of an array of constants."""
         array = np.asarray(values)
         kind = kind_of(array.dtype)
-        numbers = ", ".join(self.number(x, kind) for x in array.ravel().tolist())
+        numbers = ", ".join(number_in_c(x, kind, self.suffix) for x in array.ravel().tolist())
         return f"static const {self.type_of(kind)} {name}[] = {{{numbers}}};\n"
 
     def declaration(self, kind: str, *, changes: bool = False) -> str:
@@ -217,20 +214,40 @@ class _Writer(AbstractSourceWriter):
         return f"static {self.type_of(node.kind)} {node.op}({names}) {{ {lines}return {self.name(result)}; }}"
 
 
+def number_in_c(value: float, kind: str, suffix: str = "") -> str:
+    """Return a number of a kind of node as C writes it; with the suffix "f" in single precision.
+
+    Raises:
+        ProgramError: an integer does not fit into int64_t.
+    """
+    if kind == TRUTH:
+        return ("false", "true")[bool(value)]
+    if kind == INTEGER:
+        smallest = -(2**63)
+        if not smallest <= value < 2**63:
+            raise ProgramError(f"the integer {value} does not fit into int64_t")
+        return "INT64_MIN" if value == smallest else str(int(value))
+    value = float(np.float32(value)) if suffix else float(value)
+    if math.isfinite(value):
+        return repr(value) + suffix
+    return "NAN" if math.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
+
+
 def _members(letter: str, labelled: Sequence[tuple[str, str, tuple[int, ...]]]) -> list[StructMember]:
     """Return members of a struct whose names are made from labels (label, kind, shape).
 
-    Names that would begin with a digit get a letter in front, and equal names a number.
+    Names that would begin with a digit get a letter in front, reserved ones an underscore behind.
+
+    Raises:
+        ValueError: two labels make the same name.
     """
     found: dict[str, StructMember] = {}
     for label, kind, shape in labelled:
-        plain = re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")
-        plain = f"{letter}{plain}" if plain[:1].isdigit() or not plain else plain
-        plain = f"{plain}_" if plain in KEYWORDS else plain
-        name, number = plain, 1
-        while name in found:
-            number += 1
-            name = f"{plain}_{number}"
+        name = re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")
+        name = f"{letter}{name}" if name[:1].isdigit() or not name else name
+        name = f"{name}_" if name in KEYWORDS | LIBRARY else name
+        if name in found:
+            raise ValueError(f"{found[name].label} and {label} would both be called {name} in C; rename one of them")
         found[name] = StructMember(name, kind, shape, label)
     return list(found.values())
 

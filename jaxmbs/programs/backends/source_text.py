@@ -18,7 +18,7 @@ class AbstractSourceWriter(abc.ABC):
 
     Args:
         program: program to write.
-        sources: expression of each input of the program, an array.
+        sources: expression, in the language, of each array that the program reads.
 
     Attributes:
         language: name of the language, for errors.
@@ -100,7 +100,7 @@ class AbstractSourceWriter(abc.ABC):
             return self.load(node, names[0] if names else None)
         template, helper = self.form(node)
         if template is None and OPERATIONS[node.op].formula is None:
-            raise ProgramError(f"{self.program.name}: the operation {node.op!r} has no form in {self.language}")
+            raise ProgramError(f"{self.program.name}: the operation {node.op!r} cannot be written in {self.language}")
         if node.op not in self.helpers and (helper or template is None):
             self.helpers[node.op] = helper or self.formula(node)
         if template is None:
@@ -147,7 +147,7 @@ class AbstractSourceWriter(abc.ABC):
         self.line(depth, "}")
 
     def carry(self, loop: Loop, carried: Sequence[int], depth: int) -> None:
-        """Write the next iteration's carried values; a new value that is another carried value is copied first."""
+        """Write the next iteration's carried values. If a new value is the old value of another one, copy it first."""
         params = {loop.params[k].serial for k in carried}
         new = {k: self.name(loop.results[k]) for k in carried if loop.results[k] is not loop.params[k]}
         for k in new:
