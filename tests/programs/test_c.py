@@ -87,7 +87,7 @@ def test_names_shapes_and_single_precision(tmp_path):
 def test_errors_name_the_cause(monkeypatch):
     program = mbs.program(lambda x: jnp.sin(x))
     for name in (None, "while", "2", "a-b", "sin", "main", "op_min", "c0", "NAN", "math"):
-        with pytest.raises(ValueError, match="name= must be an identifier of C: .* got"):
+        with pytest.raises(ValueError, match=r"name= must be an identifier of C: .* got"):
             program.c(1.0, name=name)
     with pytest.raises(ValueError, match="make its C outside jit and grad"):
         jax.jit(lambda z: mbs.program(lambda x: x * z).c(1.0, name="f") and z)(2.0)
