@@ -97,7 +97,7 @@ def export_c(
             because it calls back into Python.
 
     Examples:
-        >>> files = mbs.export_c(mech, folder, ("kinematics", "inverse_dynamics"), guess=guess, name="four_bar")
+        >>> files = mbs.export_c(mech, "code", ("kinematics", "inverse_dynamics"), guess=guess, name="four_bar")
         >>> print([file.name for file in files][:2])
         ['four_bar_kinematics.h', 'four_bar_kinematics.c']
     """

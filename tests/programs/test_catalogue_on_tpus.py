@@ -34,7 +34,7 @@ def assert_within_roundings(f, numbers):
     np.testing.assert_array_equal(found_status, status)
     for a, b, c in zip(found, expected, moved, strict=True):
         assert a.dtype == np.float32
-        # Where all terms cancel, they still have a size of about 1.
+        # If all terms cancel, they still have a size of about 1.
         bound = ROUNDINGS * (EPS * np.abs(b).max(initial=1) + np.abs(c - b).max(initial=0))
         np.testing.assert_allclose(a, b, rtol=0, atol=bound)
 

@@ -93,7 +93,7 @@ def test_backends():
     apart = next(x["modules"] for x in contracts if x["name"] == "a backend knows no other")
     modules = {f"jaxmbs.programs.backends.{x.name}" for x in pkgutil.iter_modules(backends.__path__)}
     assert set(apart) == modules - {
-        f"jaxmbs.programs.backends.{x}" for x in ("backend", "evaluation", "javascript", "llvm")
+        f"jaxmbs.programs.backends.{x}" for x in ("backend", "c", "evaluation", "javascript", "llvm", "source_text")
     }
 
 

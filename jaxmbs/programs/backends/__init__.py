@@ -1,7 +1,7 @@
 """From a graph of scalars to code for a platform.
 
 A backend is an `AbstractBackend`, in a module or folder of its own that imports no other backend, and a place in
-`EMISSIONS`. `llvm` writes LLVM's text for those that need it. `javascript` writes programs for browsers.
+`EMISSIONS`. `llvm` writes LLVM's text for those that need it. `javascript` and `c` write programs as source code.
 """
 
 import os

@@ -198,6 +198,9 @@ class _Writer(AbstractSourceWriter):
             return self.buffer(buffer)
         return f"{self.buffer(buffer)}[{where}]"
 
+    def loaded(self, node: Node, element: str) -> str:
+        return element
+
     def form(self, node: Node) -> tuple[str | None, str | None]:
         entry = OPERATIONS[node.op]
         of_integers = bool(node.args) and node.args[-1].kind == INTEGER and node.op != "select"

@@ -103,8 +103,8 @@ class _Writer(AbstractSourceWriter):
     def element(self, buffer: Buffer, where: str) -> str:
         return f"{self.buffer(buffer)}[{where}]"
 
-    def load(self, node: Node, index: str | None) -> str:
-        return super().load(node, index) + (" !== 0" if node.kind == TRUTH else "")
+    def loaded(self, node: Node, element: str) -> str:
+        return f"{element} !== 0" if node.kind == TRUTH else element
 
     def form(self, node: Node) -> tuple[str | None, str | None]:
         entry = OPERATIONS[node.op]

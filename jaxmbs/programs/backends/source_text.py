@@ -59,6 +59,10 @@ class AbstractSourceWriter(abc.ABC):
     def element(self, buffer: Buffer, where: str) -> str:
         """Return the expression of the number at a place in an array in memory."""
 
+    @abc.abstractmethod
+    def loaded(self, node: Node, element: str) -> str:
+        """Return the expression of a node that reads an element of memory."""
+
     def line(self, depth: int, text: str) -> None:
         """Add a line of text, indented by its depth."""
         self.lines.append("    " * depth + text)
@@ -97,7 +101,10 @@ class AbstractSourceWriter(abc.ABC):
         """Return the expression that computes a node."""
         names = [self.name(x) for x in node.args if x.op not in ("loop", "stack")]
         if node.op == "load":
-            return self.load(node, names[0] if names else None)
+            buffer, offset, stride = node.address
+            return self.loaded(
+                node, self.element(buffer, f"{offset} + {stride} * {names[0]}" if names else f"{offset}")
+            )
         template, helper = self.form(node)
         if template is None and OPERATIONS[node.op].formula is None:
             raise ProgramError(f"{self.program.name}: the operation {node.op!r} cannot be written in {self.language}")
@@ -108,11 +115,6 @@ class AbstractSourceWriter(abc.ABC):
         if node.op == "neg":
             names = [f"({x})" if x.startswith("-") else x for x in names]
         return template.format(*names)
-
-    def load(self, node: Node, index: str | None) -> str:
-        """Return the expression of a number in memory, at a fixed place or at an index."""
-        buffer, offset, stride = node.address
-        return self.element(buffer, f"{offset}" if index is None else f"{offset} + {stride} * {index}")
 
     def formula(self, node: Node) -> str:
         """Return the definition of a function for an operation that consists of others (`Operation.formula`)."""
