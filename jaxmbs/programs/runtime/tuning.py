@@ -136,9 +136,9 @@ LOCAL_MEMORY_FRACTION = 0.15
 
 # TPUs.
 
-# Largest number of operations of a kernel on TPUs. libtpu compiles those of 51,000, for Bricard's mechanism, in a few
+# Largest number of operations of a kernel on TPUs. libtpu compiles those of 61,000, for Bricard's mechanism, in a few
 # seconds each, and the same operations as elementwise XLA in more than three minutes. Larger kernels have not been tried.
-MAX_OPERATIONS_TPU = 60_000
+MAX_OPERATIONS_TPU = 80_000
 # Largest size in bytes of the arrays of a kernel in the vector memory of a TPU's core. That holds 128 MB in v5e and v6e and
 # 64 MB in v5p; the rest is for `SPILL_MEMORY_BYTES`.
 MAX_VECTOR_MEMORY_BYTES = 44 * 2**20
