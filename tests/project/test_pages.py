@@ -10,6 +10,8 @@ import jaxmbs as mbs
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("troubleshooting", "from_your_tool")
+# Characters of a line of code that fit into a page of the site.
+WIDTH_OF_CODE = 124
 
 
 def page(name: str) -> str:
@@ -33,6 +35,20 @@ def test_examples_give_what_is_written(name, tmp_path, monkeypatch):
 def test_every_status_has_an_entry():
     entries = re.findall(r"^## ([A-Z_]{2,})\b", page("troubleshooting"), re.MULTILINE)
     assert set(mbs.Status.__members__) <= set(entries)
+
+
+def test_code_fits_into_a_page():
+    """The same for all pages as the look into the browser, without the site."""
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    assert len(pages) > 40
+    long = [
+        (path.name, line)
+        for path in pages
+        for block in re.findall(r"^ *```\w*\n(.*?)^ *```", path.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+        for line in block.splitlines()
+        if len(line) > WIDTH_OF_CODE
+    ]
+    assert long == []
 
 
 def resolved(name: str) -> bool:
