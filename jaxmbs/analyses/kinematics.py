@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,7 +26,7 @@ from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.numerics.arrays import is_concrete, where_tree
 from jaxmbs.numerics.implicit import differentiable_motion, jacobian
 from jaxmbs.numerics.linear_algebra import factor
-from jaxmbs.numerics.march import SINGULAR_POWER, follow_root
+from jaxmbs.numerics.march import SINGULAR_POWER, correct_root, follow_root
 from jaxmbs.numerics.results import Status, check_known
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit
 from jaxmbs.numerics.search import Root, find_root
@@ -138,11 +138,15 @@ def kinematics(
 
 
 class Limits(NamedTuple):
-    """Arguments of `kinematics` that bound its iterations and gaps."""
+    """Arguments of `kinematics` that bound its iterations and gaps.
+
+    Without `search` the guess is taken for close, and there is one time; see `motion_near`.
+    """
 
     corrections: int = 4
     max_steps: int | None = None
     tolerance: float = DEFAULT_TOLERANCE
+    search: bool = True
 
 
 def driven_motion(
@@ -167,6 +171,15 @@ def driven_motion(
         if branch is not None and not np.any(np.asarray(result.status) == Status.SINGULAR):
             raise ValueError("branch is given, but none of the times is singular: add one from `find_singularities`")
     return result
+
+
+def motion_near(mech: Mechanism, t: Array, estimate: Array) -> Trajectory:
+    """Return the motion at the time t alone, as `kinematics`, by a few Newton steps from a close estimate of q.
+
+    It takes much less time than the search from a rough guess, and does not test whether the estimate is close: from a
+    rough one it may find another branch, or none, with the status NOT_ASSEMBLED.
+    """
+    return _kinematics(mech, t[None], estimate, None, Limits(search=False), None).of(mech)
 
 
 @eqx.filter_jit
@@ -232,12 +245,17 @@ def motion_without_derivatives(
     phi, equations, usable = given.constant_phi, formulation.equations(given.mech), given.is_finite & usable
     space, length, tolerance = equations.space, given.mech.size(guess), limits.tolerance
     scaled = given.units is not None
+    if not limits.search:
+        near, units = equations.coordinates(guess, times[0]), Units(space.angular, length)
+        *motion, status = correct_root(phi, space, times[0], near, units, tolerance=tolerance, scaled=scaled)
+        return *(x[None] for x in (*motion, status)), usable, given.units
     find = lambda t, near: find_root(lambda x: phi(x, t), space, near, length, tolerance, scaled=scaled)
     leave = None if branch is None else lambda x, t: _own_velocity(equations, x, branch, t)
     start = _regular_start(
         phi, find, space, times, equations.coordinates(guess, times[0]), leave, usable, length, scaled
     )
-    options = {"start_time": start.t, "branch": leave, "scaled": scaled, **limits._asdict()}
+    options: Any = {"start_time": start.t, "branch": leave, "scaled": scaled, "tolerance": tolerance}
+    options |= {"corrections": limits.corrections, "max_steps": limits.max_steps}
     path = follow_root(phi, space, times, start.q, start.found, Units(space.angular, length), **options)
     return path.q, path.v, path.a, path.status, usable, given.units
 

@@ -186,7 +186,7 @@ def local_motion(choice: Choice, mech: Mechanism, q, v, t, states) -> LocalMotio
     usable = usable & jnp.all(jnp.isfinite(given))
     q, t = jnp.where(usable, q, mech.layout.rest.astype(q.dtype)), jnp.where(usable, t, 0)
     equations = equations_of(choice.formulation, mech)
-    x, u = _own_state(choice.formulation, mech, q, v, t)
+    x, u = own_state(choice.formulation, mech, q, v, t)
     free, select = _chosen_directions(choice, equations, x, t)
     gap = jnp.max(jnp.abs(jax.lax.stop_gradient(equations.residual(x, t) / free.rows)), initial=0)
     x = _with_closing_derivative(equations, free, x, t)
@@ -243,7 +243,7 @@ def _ends(choice: Choice, m: int) -> np.ndarray:
     return np.cumsum([choice.freedom, m, len(choice.driver_inputs), len(choice.driver_inputs)])
 
 
-def _own_state(formulation: AbstractFormulation, mech: Mechanism, q, v, t) -> tuple[Array, Array]:
+def own_state(formulation: AbstractFormulation, mech: Mechanism, q, v, t) -> tuple[Array, Array]:
     """Return (x, u) of a formulation, with states of forces, for q and v of the bodies; v None stands for rest."""
     v = jnp.zeros(mech.layout.m, q.dtype) if v is None else v
     if not formulation.takes_any_velocity:

@@ -195,22 +195,6 @@ def _simulation(
     return mech, start, status, run
 
 
-def step_from(
-    mech: Mechanism, t, q, v, length: float, method: AbstractFixedStep, formulation: AbstractFormulation
-) -> Trajectory:
-    """Return the motion at t and after one step of a length, from a state that is nearly closed: nothing is assembled.
-
-    The start is closed by Newton's method.
-    """
-    after = np.array([0.0, length])
-    grid = _grid(after, length, method)
-    start = InitialState(q, v, None, assembled=False)
-    status = jnp.asarray(np.int32(Status.CONVERGED))
-    options: Any = {"tolerance": DEFAULT_TOLERANCE, "masses_known": are_masses_known(mech)}
-    times = t + jnp.asarray(after, q.dtype)
-    return _simulate(mech, times, start, status, grid, method, formulation, **options).of(mech)
-
-
 def _initial_state(mech: Mechanism, q, v0, times, tolerance: float) -> tuple[InitialState, Int[Array, ""]]:
     """Return q of the bodies assembled at the first time, v from v0, and the status of the assembly.
 

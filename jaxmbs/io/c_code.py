@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import assemble
-from jaxmbs.analyses.kinematics import kinematics
+from jaxmbs.analyses.kinematics import kinematics, motion_near
 from jaxmbs.dynamics.linear_inputs import ShiftedMotion
 from jaxmbs.dynamics.methods.explicit import RK4, SemiImplicitEuler
 from jaxmbs.dynamics.methods.method import AbstractFixedStep
 from jaxmbs.dynamics.reactions import reactions
-from jaxmbs.dynamics.simulate import step_from
+from jaxmbs.dynamics.single_step import single_step
 from jaxmbs.element import AbstractConstraint, require, unknown
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
@@ -64,10 +64,11 @@ def export_c(
     - "inverse_dynamics": from the same: `effort`, the force or torque of each driver, and `status`.
     - "jacobian": from the same: the derivatives of `q` and `points` with respect to the value of each driver, and `status`.
     - "step": from `q`, `v`, `t` and `drive` at the start of a step: `q`, `v`, `points` and `status` at its end. The start
-      must nearly satisfy the constraints; a few Newton steps correct it.
+      must nearly satisfy the constraints, as the result of the last step does.
 
-    `status` is a `Status`, 0 for success. Each call solves for one configuration: a lock-up has the status NOT_ASSEMBLED,
-    and after a large change another assembly mode may be found. A driver or joint with one motion keeps its name in
+    `status` is a `Status`, 0 for success. Each call solves for one configuration by at most eight Newton steps from `q`,
+    and does not test whether `q` is near: after a large change it may find another assembly mode, or none, with the status
+    NOT_ASSEMBLED, as at a lock-up. A driver or joint with one motion keeps its name in
     `drive`; with several it is called name_0, name_1, …. Gears without marks mesh as they do in the assembled guess.
 
     Args:
@@ -206,7 +207,8 @@ class MechanismFunctions(NamedTuple):
                     f"{function}: the force {states[0]!r} has states, such as a current, which the code does not keep"
                 )
         if set(what) - {"step"}:
-            self.solve(inputs, throw=True)
+            # This also checks that the drivers determine the motion.
+            kinematics(self.with_drive(inputs), inputs["t"][None], inputs["q"], throw=True)
 
     def with_drive(self, inputs: Mapping[str, Any]) -> Mechanism:
         """Return the mechanism whose motions have the values, rates and accelerations of `drive` at the time t."""
@@ -223,10 +225,10 @@ class MechanismFunctions(NamedTuple):
         change = lambda group: tuple(with_values(name, element) for name, element in group.items())
         return with_fields(Mechanism, mech, _drivers=change(mech.drivers), _constraints=change(mech.constraints))
 
-    def solve(self, inputs: Mapping[str, Any], *, throw: bool = False) -> tuple[Mechanism, Trajectory]:
-        """Return the mechanism and its motion at the time t alone, by `kinematics` from the estimate q."""
+    def solve(self, inputs: Mapping[str, Any]) -> tuple[Mechanism, Trajectory]:
+        """Return the mechanism and its motion at the time t alone, by Newton steps from the estimate q."""
         mech = self.with_drive(inputs)
-        return mech, kinematics(mech, inputs["t"][None], inputs["q"], throw=throw)
+        return mech, motion_near(mech, inputs["t"], inputs["q"])
 
     def positions(self, mech: Mechanism, q: Array) -> dict[str, Any]:
         """Return the positions of the points, as an entry of the outputs; none without points."""
@@ -262,8 +264,8 @@ class MechanismFunctions(NamedTuple):
     def step(self, inputs):
         """Return the state after one step."""
         mech, t = self.with_drive(inputs), inputs["t"]
-        run = step_from(mech, t, inputs["q"], inputs["v"], self.step_length, self.method, self.formulation)
-        return {"q": run.q[1], "v": run.v[1], "status": run.status[1]} | self.positions(mech, run.q[1])
+        q, v, status = single_step(mech, t, inputs["q"], inputs["v"], self.step_length, self.method, self.formulation)
+        return {"q": q, "v": v, "status": status} | self.positions(mech, q)
 
 
 def names_of_motions(name: str, element: AbstractConstraint) -> list[str]:

@@ -224,6 +224,30 @@ def follow_root(
     return Path(q, v, a, status, march.state.t, march.state.q)
 
 
+def correct_root(
+    f: Callable[[Array, Array], Array],
+    space: Space,
+    t: Float[Array, ""],
+    estimate: Float[Array, " n"],
+    units: Units,
+    *,
+    tolerance: float = DEFAULT_TOLERANCE,
+    corrections: int = 8,
+    scaled: bool = False,
+) -> tuple[Array, Array, Array, Array]:
+    """Return a root of f(q, t) = 0 near an estimate, with velocity, acceleration and status, by a few Newton steps.
+
+    The arguments are those of `follow_root`. The status is SINGULAR if f_q is singular; velocity and acceleration are then
+    zero. It is NOT_ASSEMBLED if the steps do not converge.
+    """
+    stepper = _Stepper(f, space, units, estimate.dtype, tolerance, corrections, scaled)
+    still = jnp.zeros(space.m, estimate.dtype)
+    state, converged, singular, finite = stepper.correct(estimate, t, still, still)
+    status = jnp.where(singular, int(Status.SINGULAR), int(Status.CONVERGED))
+    status = jnp.where(converged, status, jnp.where(finite, int(Status.NOT_ASSEMBLED), int(Status.NON_FINITE)))
+    return state.q, state.v, state.a, status
+
+
 class _Stepper:
     """The trial steps of `follow_root`, whose arguments it takes: prediction, correction, acceptance test and step size.
 

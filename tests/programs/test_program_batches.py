@@ -2,7 +2,6 @@
 
 import functools
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from jax import lax
 
 import jaxmbs as mbs
+from c_library import needs_gcc
 from jaxmbs.programs import backends
 from jaxmbs.programs.backends.cpu import machine
 from jaxmbs.programs.backends.llvm import ffi, layout
@@ -244,7 +244,7 @@ def test_nothing_is_touched_outside_of_the_buffers(tmp_path):
     assert "all is well" in result.stdout
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+@needs_gcc
 def test_offsets_are_those_of_the_header(tmp_path):
     """Places of fields in XLA's structures, as a C compiler has them."""
     functions = [

@@ -214,7 +214,7 @@ class _Writer(AbstractSourceWriter):
     def formula_definition(self, node: Node, params: list[Node], steps: list[Node], result: Node) -> str:
         names = ", ".join(f"{self.type_of(x.kind)} {self.name(x)}" for x in params)
         lines = "".join(f"{self.declaration(x.kind)}{self.name(x)} = {self.expression(x)}; " for x in steps)
-        return f"static {self.type_of(node.kind)} {node.op}({names}) {{ {lines}return {self.name(result)}; }}"
+        return f"static {self.type_of(node.kind)} op_{node.op}({names}) {{ {lines}return {self.name(result)}; }}"
 
 
 def number_in_c(value: float, kind: str, suffix: str = "") -> str:

@@ -113,7 +113,7 @@ class _Writer(AbstractSourceWriter):
     def formula_definition(self, node: Node, params: list[Node], steps: list[Node], result: Node) -> str:
         names = ", ".join(self.name(x) for x in params)
         lines = "".join(f"const {self.name(x)} = {self.expression(x)}; " for x in steps)
-        return f"const {node.op} = ({names}) => {{ {lines}return {self.name(result)}; }};"
+        return f"const op_{node.op} = ({names}) => {{ {lines}return {self.name(result)}; }};"
 
 
 def _number(value: float) -> str:

@@ -111,7 +111,7 @@ class AbstractSourceWriter(abc.ABC):
         if node.op not in self.helpers and (helper or template is None):
             self.helpers[node.op] = helper or self.formula(node)
         if template is None:
-            return f"{node.op}({', '.join(names)})"
+            return f"op_{node.op}({', '.join(names)})"
         if node.op == "neg":
             names = [f"({x})" if x.startswith("-") else x for x in names]
         return template.format(*names)

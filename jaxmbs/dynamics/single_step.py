@@ -1,0 +1,46 @@
+"""One step of a simulation, for programs that keep the state themselves."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxmbs.dynamics.determinacy import are_masses_known, status_by_masses
+from jaxmbs.dynamics.local_motion import own_state
+from jaxmbs.dynamics.methods.method import AbstractFixedStep, Motion, ScaledEquations, step_status
+from jaxmbs.formulations.augmented import AbstractFormulation
+from jaxmbs.formulations.stateful import equations_of
+from jaxmbs.numerics.arrays import finite
+from jaxmbs.numerics.results import Status
+from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
+from jaxmbs.system.mechanism import Mechanism
+
+
+def single_step(
+    mech: Mechanism,
+    t: Float[Array, ""],
+    q: Float[Array, " n"],
+    v: Float[Array, " m"],
+    step: float,
+    method: AbstractFixedStep,
+    formulation: AbstractFormulation,
+) -> tuple[Array, Array, Int[Array, ""]]:
+    """Return q and v of the bodies after a step, and the status, from a state at t that nearly satisfies the constraints.
+
+    It is the step of `simulate` without what comes before and after: the start is neither assembled nor tested. The method
+    closes the constraints at the end of the step.
+    """
+    are_known = are_masses_known(mech)
+    mech, usable = finite(mech)
+    equations, h = equations_of(formulation, mech), jnp.asarray(step, q.dtype)
+    x, u = own_state(formulation, mech, q, v, t)
+    scaled = ScaledEquations.of(equations, equations.scales(x, t), DEFAULT_TOLERANCE).in_steps(h)
+    begin = Motion.of(scaled.equations, x, u, t)
+    carry, closed = method.step(scaled, method.start(scaled, begin, t), t, h)
+    # The accelerations at the end are those at the start of the next step, where they are computed.
+    end = method.motion(carry)._replace(a=jnp.zeros_like(u))
+    q, v, _ = equations.to_bodies(end.q, end.v, end.a, t + h)
+    status = step_status(scaled, end, closed, t + h, h)
+    usable = usable & jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
+    status = jnp.where(usable, status, int(Status.NON_FINITE)).astype(jnp.int32)
+    return q, v, status_by_masses(status, mech, q, t + h, masses_known=are_known)
