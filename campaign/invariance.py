@@ -261,7 +261,7 @@ class Neighbours(Repetition):
         return made, ref, rng.choice(["nan", "inf", "huge", "apart", "start", ""], LANES, p=[0.1] * 5 + [0.5]), rng
 
     def answer(self, question):
-        """Return the motion of the batch with these defects."""
+        """Return the motion of the reference batch with the defects of a question put into its samples."""
         made, ref, poisons, rng = question
         mech, q, v = jax.tree.map(np.array, ref.batch)
         leaves, tree = jax.tree.flatten(mech)

@@ -96,7 +96,7 @@ def javascript(linkage) -> str:
 
 
 def _turn(mech, guess, quantities):
-    """Return `quantities(motion)` at each of `TIMES`, and the statuses."""
+    """Return `quantities(motion)` at each of `TIMES` of the kinematic motion, and its statuses."""
     motion = mbs.kinematics(mech, TIMES, guess)
     # A loop over times in the program keeps the JavaScript short.
     return *jax.lax.map(quantities, dataclasses.replace(motion, mechanism=None)), motion.status

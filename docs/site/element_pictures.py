@@ -37,7 +37,7 @@ MARGIN = 6
 
 
 def picture(mech: mbs.Mechanism, q, element, points) -> str:
-    """Return the picture of an element of a mechanism in configuration q as SVG; bodies extend to `points`."""
+    """Return a mechanism in configuration q as SVG, one element of it labelled; bodies are drawn out to `points`."""
     d = len(next(iter(mech.poses(q).values())).r)
     figure = plt.figure(figsize=SIZES[d])
     ax = figure.add_axes((0.05, 0.05, 0.9, 0.9), **({"projection": "3d"} if d == 3 else {}))

@@ -158,7 +158,7 @@ class DefaultValue:
 
 
 def options(name: str, of: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield the commands and options of a parser."""
+    """Yield a line for each option and argument of a parser and its subcommands, except help, after the command's name."""
     for action in of._actions:
         if isinstance(action, argparse._SubParsersAction):
             for command, below in action.choices.items():

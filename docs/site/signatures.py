@@ -127,7 +127,7 @@ def inherit_types(own: griffe.Class, kind: type) -> None:
 
 
 def add_signature(own: griffe.Class, kind: type) -> None:
-    """Give a class the signature with which it is called. Results, errors and enumerations get none."""
+    """Give a class the signature with which it is called; results, errors, enumerations and abstract classes get none."""
     own.members.pop("__init__", None)
     doc = own.docstring.value if own.docstring else ""
     if issubclass(kind, BaseException | enum.Enum) or "Attributes:\n" in doc:

@@ -140,13 +140,13 @@ def with_reactive_forces(equations, q, v, t, correction: Any = 0.0, floor=None) 
         return (count < MAX_NEWTON_STEPS) & ~_is_last_step(step, sizes)
 
     def newton(carry):
-        """Return (sizes, step, count) after one Newton step."""
+        """Return (sizes of the forces, step, count of steps) after one Newton step."""
         sizes, _, count = carry
         step = _lu_solve(factors(sizes), gap(sizes))
         return sizes - step, step, count + 1
 
     def newton_twice(carry):
-        """Return (sizes, step, count) after two Newton steps with the same matrix, counted as one."""
+        """Return the same after two Newton steps with one matrix, counted as one step."""
         sizes, _, count = carry
         solve = partial(_lu_solve, factors(sizes))
         sizes = sizes - solve(gap(sizes))

@@ -262,7 +262,7 @@ class MechanismFunctions(NamedTuple):
         return derivatives | {"status": status}
 
     def step(self, inputs):
-        """Return the state after one step."""
+        """Return q, v and points after one step of length `step_length`, and the status."""
         mech, t = self.with_drive(inputs), inputs["t"]
         q, v, status = single_step(mech, t, inputs["q"], inputs["v"], self.step_length, self.method, self.formulation)
         return {"q": q, "v": v, "status": status} | self.positions(mech, q)

@@ -140,6 +140,7 @@ class Structured(eqx.Module):
     """A module whose fields made by `real` read as arrays, also those with known zeros."""
 
     def __getattribute__(self, name: str) -> Any:
+        """Return an attribute; as a dense array if it is kept as a `Sparse` with known zeros."""
         value = super().__getattribute__(name)
         return value.dense() if type(value) is Sparse else value
 

@@ -118,7 +118,7 @@ class AbstractSampler(AbstractDesigns):
         return jax.tree.unflatten(self.structure, leaves)
 
     def varied(self):
-        """Return True for each leaf that is a distribution, False for constants."""
+        """Return a list with True for each leaf of the design that is a distribution, False for each constant."""
         return [isinstance(x, AbstractDistribution) for _, x in self.places]
 
     def description(self):

@@ -124,7 +124,7 @@ class _StopControl:
         self.error: BaseException | None = None
 
     def is_set(self) -> bool:
-        """Return True once the sweep should stop."""
+        """Return True once the sweep should stop: the user's signal is set, or an error waits to be raised."""
         return self.error is not None or (self.halt is not None and self.halt.is_set())
 
     @contextlib.contextmanager

@@ -53,7 +53,7 @@ class FourBarGenerator:
 
     @staticmethod
     def residual(output, wanted):
-        """Return the two coordinates of the chord from the wanted to the output's direction; small ones are angles."""
+        """Return output − (cos w, sin w) for output = (cos ψ, sin ψ) and the wanted angle w; near |ψ − w| long if small."""
         return [output[0] - jnp.cos(wanted), output[1] - jnp.sin(wanted)]
 
     @staticmethod

@@ -18,7 +18,8 @@ from jaxmbs.system.mechanism import Mechanism
 
 # Most failed samples of a batch that `Failures.first` describes.
 MAX_SAMPLES = 3
-# Most constraints with their gaps, and most singular values, in the text of one failed sample.
+# Most constraints with their gaps, and most of the smallest singular values, in the text of one failed sample. The
+# largest singular value is added.
 MAX_SHOWN = 3
 # Constraints whose gap is below this fraction of the largest gap of the sample are left out of its text.
 MIN_SHOWN_GAP = 1e-6

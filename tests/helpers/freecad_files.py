@@ -39,7 +39,7 @@ def _frame(place):
 
 
 def _points(markers):
-    """Keys of reference points with one marker each."""
+    """Return the keys of a part's reference points, curves and surfaces: a point for each marker of a dict name → place."""
     marker = lambda name, place: ("Marker", [("Name", [name]), *_frame(place)])
     found = [("RefPoint", [*_frame(SAME), ("Markers", [marker(*pair)])]) for pair in markers.items()]
     return [("RefPoints", found), ("RefCurves", []), ("RefSurfaces", [])]

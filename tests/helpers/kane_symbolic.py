@@ -175,6 +175,6 @@ BRANCHED = {"B3": "B1", "B1": GROUND, "B2": "B1"}
 
 
 def random_state(rng, count):
-    """Return x and y of a tree with `count` bodies, with angles of any size."""
+    """Return x, 3 angles within ±3 rad of each body, then 3 displacements of each, and y, 6 velocities of each body."""
     angles = rng.uniform(-3, 3, (count, 3))
     return np.concatenate([angles.ravel(), rng.normal(size=3 * count)]), rng.normal(size=6 * count)

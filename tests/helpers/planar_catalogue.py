@@ -69,7 +69,7 @@ class Entry(NamedTuple):
         return type(self.element(self.b)).__name__.endswith("Driver")
 
     def build(self, b) -> mbs.Mechanism:
-        """Return the mechanism, in which the element is called "element"."""
+        """Return the mechanism for design parameters b; its element is called "element"."""
         constraints, drivers, bodies = self.also(b), {}, {"second": planar.Body(mass=1.3, inertia=0.4)}
         if self.two_bodies:
             bodies = {"first": planar.Body(), **bodies}

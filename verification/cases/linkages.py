@@ -118,7 +118,7 @@ def peaucellier_guess(b, angle):
     quick=True,
 )
 def straight_line(by, problem):
-    """Compare Peaucellier's inversor with its straight line."""
+    """Compare the point of Peaucellier's inversor, and derivatives of its x by the lengths, with the data of a problem."""
     table = problem["peaucellier"]
     numbers = dict(zip(("a", "arm", "side"), table["parameters"].values(), strict=True))
     rows, b = np.array(table["rows"]), {name: jnp.asarray(x) for name, x in numbers.items()}

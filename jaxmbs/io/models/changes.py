@@ -92,7 +92,7 @@ def _connects(driver: AbstractConstraint, joint: AbstractConstraint) -> bool:
 
 
 def _is_replaced(force: forces.AbstractForce, joint: str) -> bool:
-    """Return True for an actuator or a stop of a joint."""
+    """Return True for an actuator, motor, servo or stop of a joint, which a driver of the joint replaces."""
     return isinstance(force, REPLACED) and force.joint == joint
 
 

@@ -101,7 +101,7 @@ class CopiedRegion:
 
 
 def root_of(copied: CopiedRegion) -> Region:
-    """Return the outermost region around a copied one."""
+    """Return the outermost region, of the original graph, around a copied one."""
     while copied.outer is not None:
         copied = copied.outer
     return copied.region

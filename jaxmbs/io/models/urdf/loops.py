@@ -12,7 +12,7 @@ import numpy as np
 from jaxmbs.io.models.links.tree import BALL, HINGE, PrimitiveJoint
 from jaxmbs.io.models.model import ModelError
 
-# Names of frames of onshape-to-robot begin with this; the loop is named after them.
+# Beginning of the names closing_X_1 and closing_X_2 of the frames with which onshape-to-robot marks the loop closing_X.
 CLOSING = "closing_"
 # Larger YAML files are refused.
 MAX_YAML_BYTES = 2**20
