@@ -17,6 +17,7 @@ from jaxtyping import Array
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.kinematics import kinematics, motion_near
 from jaxmbs.dynamics.linear_inputs import ShiftedMotion
+from jaxmbs.dynamics.linearisation import Linearisation, linearise
 from jaxmbs.dynamics.methods.explicit import RK4, SemiImplicitEuler
 from jaxmbs.dynamics.methods.method import AbstractFixedStep
 from jaxmbs.dynamics.reactions import reactions
@@ -49,6 +50,7 @@ def export_c(
     guess: Coordinates | None = None,
     parameters: Any = None,
     points: Mapping[str, tuple[str, Sequence[float]]] | None = None,
+    linear_inputs: Sequence[str] = (),
     step: float = 1e-3,
     method: AbstractFixedStep | None = None,
     formulation: AbstractFormulation | None = None,
@@ -65,6 +67,8 @@ def export_c(
     - "jacobian": from the same: the derivatives of `q` and `points` with respect to the value of each driver, and `status`.
     - "step": from `q`, `v`, `t` and `drive` at the start of a step: `q`, `v`, `points` and `status` at its end. The start
       must nearly satisfy the constraints, as the result of the last step does.
+    - "linearisation": from the same: `A`, `B`, `C` and `D` of small motions about the state, see `linearise`, and `status`.
+      Inputs are `linear_inputs`, outputs are the points. The coordinates are chosen at the guess; the header names them.
 
     `status` is a `Status`, 0 for success. Each call solves for one configuration by at most eight Newton steps from `q`,
     and does not test whether `q` is near: after a large change it may find another assembly mode, or none, with the status
@@ -79,9 +83,10 @@ def export_c(
         guess: estimate of the configuration at t = 0.
         parameters: values of the parameters for the test program, any pytree of numbers.
         points: points of bodies whose positions are outputs, by name: {"tip": ("coupler", (0.1, 0.2))}.
+        linear_inputs: for "linearisation", the names of forces and drivers that are its inputs.
         step: length of a step, for "step".
         method: for "step", `RK4()` by default, or `SemiImplicitEuler()`.
-        formulation: for "step"; `JointCoordinates()` by default.
+        formulation: for "step" and "linearisation"; `JointCoordinates()` by default.
         name: first part of the names of functions and files, an identifier of C.
 
     Returns:
@@ -91,9 +96,9 @@ def export_c(
 
     Raises:
         ValueError: an unknown name in `what` or `points`, a name that C cannot have, a guess that cannot be assembled,
-            drivers that do not determine the motion (except for "step"), no drivers for "inverse_dynamics" and
-            "jacobian", forces with states such as the current of a motor (except for "kinematics" and "jacobian"), or a
-            file `CMakeLists.txt` of another origin in the folder.
+            drivers that do not determine the motion (except for "step" and "linearisation", which needs a degree of
+            freedom), no drivers for "inverse_dynamics" and "jacobian", forces with states such as the current of a motor
+            (except for "kinematics" and "jacobian"), or a file `CMakeLists.txt` of another origin in the folder.
         ProgramError: a function of yours in the mechanism cannot be written as a list of scalar operations, for example
             because it calls back into Python.
 
@@ -118,15 +123,21 @@ def export_c(
 
     build = mech if callable(mech) else lambda _: mech
     given = {"parameters": jax.tree.map(_as_real, parameters)} if callable(mech) else {}
-    functions = MechanismFunctions(build, dict(points or {}), float(step), method, formulation, None)
+    require(not isinstance(linear_inputs, str), f"linear_inputs must be a tuple of names, such as ({linear_inputs!r},)")
+    functions = MechanismFunctions(build, dict(points or {}), tuple(linear_inputs), float(step), method, formulation)
     functions, inputs = functions.with_test_inputs(given.get("parameters"), guess)
     functions.check(what, given | inputs)
+    if "linearisation" in what:
+        functions = functions.with_linearisation(given | inputs)
     layout = build(given.get("parameters")).layout
     comment = (
         f"q: {', '.join(layout.coordinates)}.\nv, a: {', '.join(layout.velocities)}.\n"
         "drive: value, rate and acceleration of each driver; angles in radians.\n"
         "status: 0 for success, else do not use the outputs."
     )
+    if functions.linear is not None:
+        states, given_inputs = (", ".join(x) for x in (functions.linear.state_names, functions.linear.input_names))
+        comment += f"\nStates of A and B: {states}. Inputs of B: {given_inputs or 'none'}."
     tests = []
     for function in what:
         arguments = given | {key: inputs[key] for key in FUNCTIONS[function] if key in inputs}
@@ -152,6 +163,7 @@ FUNCTIONS = {
     "inverse_dynamics": ("q", "drive", "t"),
     "jacobian": ("q", "drive", "t"),
     "step": ("q", "v", "drive", "t"),
+    "linearisation": ("q", "v", "drive", "t"),
 }
 
 
@@ -169,18 +181,22 @@ class MechanismFunctions(NamedTuple):
     Attributes:
         build: the mechanism for parameters.
         points: points of bodies that are outputs, by name.
+        linear_inputs: names of the inputs of the linearisation.
         step_length: length of a step.
         method: integrator.
-        formulation: of the integrator.
+        formulation: of the integrator and the linearisation.
         meshed: configuration in which gears without marks are in mesh; None before it is known.
+        linear: linearisation about the test inputs, which has chosen the coordinates; None without one.
     """
 
     build: Callable[[Any], Mechanism]
     points: dict[str, tuple[str, Sequence[float]]]
+    linear_inputs: tuple[str, ...]
     step_length: float
     method: AbstractFixedStep
     formulation: AbstractFormulation
-    meshed: Array | None
+    meshed: Array | None = None
+    linear: Linearisation | None = None
 
     def with_test_inputs(self, parameters: Any, guess: Coordinates | None) -> tuple[MechanismFunctions, dict[str, Any]]:
         """Return the functions with gears in mesh, and inputs near the configuration assembled from a guess at t = 0."""
@@ -202,13 +218,28 @@ class MechanismFunctions(NamedTuple):
         for function in what:
             require("drive" in inputs or function != "jacobian", "jacobian: the mechanism has no drivers")
             require(mech.drivers or function != "inverse_dynamics", "inverse_dynamics: the mechanism has no drivers")
-            if states and function in ("inverse_dynamics", "step"):
+            if states and function in ("inverse_dynamics", "step", "linearisation"):
                 raise ValueError(
                     f"{function}: the force {states[0]!r} has states, such as a current, which the code does not keep"
                 )
-        if set(what) - {"step"}:
+        if set(what) - {"step", "linearisation"}:
             # This also checks that the drivers determine the motion.
             kinematics(self.with_drive(inputs), inputs["t"][None], inputs["q"], throw=True)
+
+    def with_linearisation(self, inputs: Mapping[str, Any]) -> MechanismFunctions:
+        """Return the functions with the linearisation about the inputs."""
+        try:
+            return self._replace(linear=self._linearise(inputs))
+        except ValueError as error:
+            raise ValueError(f"linearisation: {error}") from None
+
+    def _linearise(self, inputs: Mapping[str, Any]) -> Linearisation:
+        """Return the linearisation about the state of the inputs."""
+        mech, points = self.with_drive(inputs), tuple(self.points.values())
+        coordinates = None if self.linear is None else self.linear.coordinates
+        options: Any = {"coordinates": coordinates, "formulation": self.formulation}
+        state = inputs["q"], inputs["v"], inputs["t"]
+        return linearise(mech, *state, inputs=self.linear_inputs, outputs=points, **options)
 
     def with_drive(self, inputs: Mapping[str, Any]) -> Mechanism:
         """Return the mechanism whose motions have the values, rates and accelerations of `drive` at the time t."""
@@ -266,6 +297,11 @@ class MechanismFunctions(NamedTuple):
         mech, t = self.with_drive(inputs), inputs["t"]
         q, v, status = single_step(mech, t, inputs["q"], inputs["v"], self.step_length, self.method, self.formulation)
         return {"q": q, "v": v, "status": status} | self.positions(mech, q)
+
+    def linearisation(self, inputs):
+        """Return the matrices of small motions about a state, and the status."""
+        found = self._linearise(inputs)
+        return {"A": found.A, "B": found.B, "C": found.C, "D": found.D, "status": found.status}
 
 
 def names_of_motions(name: str, element: AbstractConstraint) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 import jaxmbs as mbs
 from c_library import STRICT, Compiled, needs_gcc
-from designed_four_bar import GUESS, PLAIN, SPEED, four_bar
+from designed_four_bar import GUESS, PLAIN, SPEED, WEIGHT, four_bar
 from jaxmbs import planar, spatial
 from jaxmbs.io.c_code import MechanismFunctions, export_c
 from jaxmbs.programs import CSource
@@ -107,6 +107,27 @@ def test_steps_are_those_of_simulate(folder, tmp_path):
         assert found["status"] == 0
     np.testing.assert_allclose(q, run.q[-1], atol=1e-11)
     np.testing.assert_allclose(v, run.v[-1], atol=1e-9)
+
+
+@needs_gcc
+def test_linearisation_is_that_of_python(tmp_path):
+    """About a motion, with another mass; the free four-bar has one coordinate, which the header names."""
+    options = {"guess": GUESS, "points": {"tip": ("coupler", TIP)}, "linear_inputs": ("push",)}
+    free = lambda mass: four_bar(
+        {**PLAIN, "mass": {**PLAIN["mass"], "crank": mass}}, WEIGHT | {"push": mbs.Torque("crank", 0.0)}, {}
+    )
+    export_c(free, tmp_path, ("linearisation",), parameters=0.5, name="bars", **options)
+    header, source = ((tmp_path / f"bars_linearisation.{suffix}").read_text() for suffix in ("h", "c"))
+    run = mbs.simulate(free(0.7), np.linspace(0, 0.1, 3), GUESS, {"crank.phi": 3.0}, step=1e-3, throw=True)
+    q, v = run.q[-1], run.v[-1]
+    linear = mbs.linearise(free(0.7), q, v, inputs=("push",), outputs=(("coupler", TIP),), coordinates=("A.phi",))
+    assert f"States of A and B: {', '.join(linear.state_names)}. Inputs of B: push." in header
+    function = Compiled(CSource("bars_linearisation", header, source, (), ()), tmp_path, ["-O1"])
+    *matrices, status = function(0.7, q, v, 0.0)
+    assert status == 0
+    for found, expected in zip(matrices, (linear.A, linear.B, linear.C, linear.D), strict=True):
+        np.testing.assert_allclose(found, np.ravel(expected), rtol=0, atol=1e-12 * np.abs(linear.A).max())
+    assert function(0.7, q + 0.1, v, 0.0)[-1] == mbs.Status.NOT_ASSEMBLED
 
 
 @needs_gcc
@@ -219,7 +240,7 @@ def test_gears_stay_in_mesh(tmp_path):
     turn = planar.RevoluteDriver("ground", "a", mbs.motion.Constant(0.0))
     mech = mbs.Mechanism(dict.fromkeys("ab", planar.Body()), {**pins, "gear": gear}, {"turn": turn})
     inputs = {"q": mech.coordinates({"a": (0, 0, 0.4), "b": (3, 0, -0.1)}), "drive": {"turn": jnp.array([0.4, 0, 0])}}
-    functions = MechanismFunctions(lambda _: mech, {}, 1e-3, mbs.RK4(), mbs.JointCoordinates(), None)
+    functions = MechanismFunctions(lambda _: mech, {}, (), 1e-3, mbs.RK4(), mbs.JointCoordinates())
     functions, _ = functions.with_test_inputs(None, {"b": (3, 0, 0)})
     found = functions.kinematics(inputs | {"t": jnp.zeros(())})
     np.testing.assert_allclose(found["q"][5], -0.2, atol=1e-12)
