@@ -1,0 +1,85 @@
+"""Every element in C: kinematics and efforts of drivers in the plane, steps in space, beside Python.
+
+The bound of each result is some roundings of its size, and what rounding the numbers of the problem does to it.
+"""
+
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxmbs as mbs
+from c_library import CHECKED, Compiled, needs_gcc, over_samples
+from jaxmbs.io.c_code import MechanismFunctions, motions_of
+from planar_catalogue import CATALOGUE
+from random_mechanisms import KINDS, random_tree
+
+EPS = float(np.finfo(float).eps)
+ROUNDINGS = 10
+SAMPLES = 100
+# Length of a step (s).
+STEP = 1e-2
+
+
+def assert_equal_in_c(f, folder, numbers):
+    """f(numbers) → dict of results and "status": in C as in Python, for a batch of numbers, with checks of the compiler."""
+    rng = np.random.default_rng(1)
+    program = mbs.program(f)
+    python = jax.jit(jax.vmap(program))
+    code = program.c(jax.tree.map(lambda x: x[0], numbers), name="of_element")
+    found = over_samples_of_tree(Compiled(code, folder, CHECKED), program, numbers)
+    rounded = jax.tree.map(lambda x: x * (1 + EPS * rng.choice([-1, 1], x.shape)), numbers)
+    expected, moved = python(numbers), python(rounded)
+    status = expected.pop("status")
+    np.testing.assert_array_equal(found.pop("status"), status)
+    assert np.mean(status == 0) > 0.9
+    for name, value in expected.items():
+        for a, b, c in zip(*map(jax.tree.leaves, (found[name], value, moved[name])), strict=True):
+            bound = ROUNDINGS * (EPS * np.abs(b).max(initial=1) + np.abs(c - b).max(initial=0))
+            np.testing.assert_allclose(a, b, rtol=0, atol=bound, err_msg=name)
+
+
+def over_samples_of_tree(compiled, program, numbers):
+    """Return `over_samples` for a tree of arguments, which are members of the struct of inputs one by one."""
+    leaves, tree = jax.tree.flatten(numbers)
+    return over_samples(compiled, lambda *leaves: program(jax.tree.unflatten(tree, leaves)), *leaves)
+
+
+@needs_gcc
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_kinematics_and_efforts_of_planar_elements(name, tmp_path):
+    """For elements whose numbers differ by 1 %, from an estimate of the configuration that is 1 % wrong."""
+    entry = CATALOGUE[name]
+    rng = np.random.default_rng(1)
+    functions = MechanismFunctions(entry.build, {}, (), STEP, mbs.RK4(), mbs.JointCoordinates())
+    mech = entry.build(entry.b)
+    t = jnp.asarray(0.2)
+    run = mbs.kinematics(mech, t[None], entry.start(), throw=True)
+    drive = {
+        key: jnp.stack([motion(t), jnp.asarray(1.0), jnp.asarray(0.5)]) for key, motion in motions_of(mech).items()
+    }
+
+    def results(given):
+        inputs = {"parameters": given["b"], "q": given["q"], "drive": drive, "t": t}
+        efforts = functions.inverse_dynamics(inputs) if mech.drivers else {}
+        return functions.kinematics(inputs) | efforts
+
+    vary = lambda x: np.asarray(x) * (1 + 0.01 * rng.uniform(-1, 1, (SAMPLES, *np.shape(x))))
+    numbers = {"b": jax.tree.map(vary, entry.b), "q": vary(run.q[0])}
+    assert_equal_in_c(results, tmp_path, numbers)
+
+
+@needs_gcc
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("kind", KINDS[3])
+def test_steps_of_spatial_elements(kind, tmp_path):
+    """A step of two bodies that hang on joints of one kind, with different velocities."""
+    mech, q = random_tree(np.random.default_rng(zlib.crc32(kind.encode())), 2, kinds=(kind,))
+    functions = MechanismFunctions(lambda _: mech, {}, (), STEP, mbs.RK4(), mbs.JointCoordinates())
+    t = jnp.asarray(0.0)
+    v = np.random.default_rng(2).normal(size=(SAMPLES, mech.layout.m))
+    numbers = {"q": np.repeat(np.asarray(q)[None], SAMPLES, 0), "v": v}
+    assert_equal_in_c(lambda given: functions.step({**given, "t": t}), tmp_path, numbers)
