@@ -32,7 +32,7 @@ def arguments(parser) -> None:
     )
     parser.add_argument(
         "--vary", action="append", default=[], metavar="PLACE=LOW:HIGH",
-        help="a slider of the page for a number of the model, in place of those for lengths: constraints.A.point_i.0=0.1:0.3",
+        help="a slider of the page, in place of those for lengths, for a number: constraints.A.point_i.0=0.1:0.3",
     )  # fmt: skip
 
 

@@ -126,7 +126,8 @@ def html_page(
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     head, _, tail = read("html_page.html").rpartition('<script type="module"></script>')
     head = head.replace("{}</script>", text + "</script>", 1)
-    return f'{head}<script type="module">\n{program}\n{read("html_page.js")}</script>{tail}'
+    scripts = [program, *map(read, ("html_drawing.js", "html_page.js"))]
+    return f'{head}<script type="module">\n{"\n".join(scripts)}</script>{tail}'
 
 
 class PageFunctions:
@@ -134,7 +135,8 @@ class PageFunctions:
 
     Attributes:
         sliders: numbers that the page can change.
-        mech: the mechanism of the first values, with drivers that determine its motion.
+        build: the mechanism as a function of these numbers, with drivers that determine its motion.
+        mech: the mechanism of the first values.
         motions: motions of drivers and joints by name.
         owners: the driver or joint of each motion.
         q: the first configuration.
@@ -147,10 +149,10 @@ class PageFunctions:
         values = jnp.array([slider.value for slider in self.sliders], dtype=float)
         first = build(values)
         more = missing_drivers(first, assemble(first, guess, throw=True).q)
-        complete = (lambda values: with_drivers(build(values), more)) if more else build
-        functions = MechanismFunctions(complete, {}, 0.0, RK4(), JointCoordinates(), None)
+        self.build = (lambda values: with_drivers(build(values), more)) if more else build
+        functions = MechanismFunctions(self.build, {}, 0.0, RK4(), JointCoordinates(), None)
         self.functions, inputs = functions.with_test_inputs(values, guess)
-        self.mech, self.q = complete(values), inputs["q"]
+        self.mech, self.q = self.build(values), inputs["q"]
         self.motions = motions_of(self.mech)
         elements: dict[str, AbstractConstraint] = {**self.mech.drivers, **self.mech.constraints}
         self.owners = {each: x for name, x in elements.items() for each in names_of_motions(name, x)}
@@ -160,7 +162,9 @@ class PageFunctions:
     def driver(self, name: str, given: tuple[float, float] | None, extent: float) -> dict[str, Any]:
         """Return name, range, value and bodies of a driver for the page."""
         value, owner = float(self.drive[list(self.motions).index(name)]), self.owners[name]
-        low, high = (value - DRIVER_RANGE * extent, value + DRIVER_RANGE * extent) if given is None else map(float, given)
+        low, high = (
+            (value - DRIVER_RANGE * extent, value + DRIVER_RANGE * extent) if given is None else map(float, given)
+        )
         require(low <= value <= high and low < high, f"ranges: {name!r} must be (low, high) around {value:g}")
         if given is None and isinstance(owner, (planar.DistanceDriver, spatial.DistanceDriver)):
             low = max(low, value / 10)
@@ -184,10 +188,8 @@ class PageFunctions:
         """
         from jaxmbs.viz.sketch import anchor_arrays
 
-        zero = jnp.zeros((), q.dtype)
-        given = {name: jnp.stack([drive[k], rates[k], zero]) for k, name in enumerate(self.motions)}
-        mech = self.functions.with_drive({"parameters": values, "t": zero, "drive": given})
-        layout = mech.layout
+        run = self._run(values, q, drive, rates)
+        layout = run.layout
 
         def frames(q):
             """Return axes and origins of the bodies."""
@@ -195,10 +197,16 @@ class PageFunctions:
             axes = jnp.eye(layout.dimension, dtype=q.dtype)
             return jnp.stack([jnp.stack([*(x.direction(e) for e in axes), x.r], axis=1) for x in poses])
 
-        run = kinematics(mech, jnp.linspace(0, 1, STEPS + 1, dtype=q.dtype), q)
         # A loop over times in the program keeps the JavaScript short.
         moved = jax.lax.map(lambda state: jax.jvp(frames, (state[0],), (layout.rate(*state),)), (run.q, run.v))
-        return *moved, run.q, run.status, *anchor_arrays(mech)
+        return *moved, run.q, run.status, *anchor_arrays(self.build(values))
+
+    def _run(self, values, q, drive, rates):
+        """Return the motion from a configuration near q with constant rates of the drivers."""
+        zero = jnp.zeros((), q.dtype)
+        given = {name: jnp.stack([drive[k], rates[k], zero]) for k, name in enumerate(self.motions)}
+        mech = self.functions.with_drive({"parameters": values, "t": zero, "drive": given})
+        return kinematics(mech, jnp.linspace(0, 1, STEPS + 1, dtype=q.dtype), q)
 
     def inputs(self) -> tuple[Any, ...]:
         """Return the arguments of `motion` for a move of the first driver."""
@@ -207,9 +215,9 @@ class PageFunctions:
 
     def motion_samples(self) -> np.ndarray:
         """Return configurations of the first driver's motion, for the extent of the drawing."""
-        *_, q, status, _, _, _ = jax.jit(self.motion)(*self.inputs())
-        good = np.asarray(status) == Status.CONVERGED
-        return np.asarray(q)[good] if good[0] else np.asarray(self.q)[None]
+        run = self._run(*self.inputs())
+        good = np.asarray(run.status) == Status.CONVERGED
+        return np.asarray(run.q)[good] if good[0] else np.asarray(self.q)[None]
 
     def javascript(self) -> str:
         """Return `motion` as JavaScript."""

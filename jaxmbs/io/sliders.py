@@ -74,8 +74,9 @@ def lengths_of(mech: Mechanism) -> list[Length]:
             name = body if len(clusters) == 2 and body != GROUND else f"{body} {ends}"
             found.append(Length(_slider(name, length), places, clusters[0][1], arm / length))
     for name, element in mech.constraints.items():
-        if np.ndim(getattr(element, "distance", None)) == 0 and getattr(element, "distance", None) is not None:
-            found.append(Length(_slider(name, float(element.distance)), [("constraints", name, "distance")], 0.0, 1.0))
+        distance: Any = getattr(element, "distance", None)
+        if distance is not None and np.ndim(distance) == 0:
+            found.append(Length(_slider(name, float(distance)), [("constraints", name, "distance")], 0.0, 1.0))
     return found
 
 
@@ -147,7 +148,7 @@ def missing_drivers(mech: Mechanism, q: Any) -> dict[str, AbstractConstraint]:
         if left <= 0:
             break
         try:
-            driver = driver_of(name, joint, Constant(_joint_coordinate(mech, q, name)))
+            driver = driver_of(name, joint, Constant(jnp.asarray(_joint_coordinate(mech, q, name))))
         except ValueError:
             continue
         more = {**found, f"{name} drive": driver}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -13,8 +13,8 @@ from jaxmbs import planar, spatial
 from jaxmbs.element import GROUND
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.viz.attachments import attachments, numbers
-from jaxmbs.viz.dimension import kit
-from jaxmbs.viz.planar.shapes import BODY_LAYER, DRIVER_LAYER, GROUND_LAYER, JOINT_LAYER, Shape, Style, arc, svg_style
+from jaxmbs.viz.dimension import scene_of
+from jaxmbs.viz.planar.shapes import BODY_LAYER, GROUND_LAYER, JOINT_LAYER, Shape, Style, arc, svg_style
 from jaxmbs.viz.planar.symbols import arrow, pin, pivot
 from jaxmbs.viz.style import ACCENT, GROUND_COLOUR, INK, PALETTE, PAPER
 
@@ -27,7 +27,7 @@ PLANAR_SLIDES = (planar.Translational, planar.RevoluteTranslational)
 # Joints of space in which a body slides along the axis.
 SPATIAL_SLIDES = (spatial.Prismatic, spatial.Cylindrical, spatial.Screw)
 # Joints of space with an axis about which a body turns.
-SPATIAL_HINGES = (spatial.Revolute, spatial.Cylindrical, spatial.Screw)
+SPATIAL_HINGES = (spatial.Revolute,)
 
 
 class Anchor(NamedTuple):
@@ -39,6 +39,7 @@ class Anchor(NamedTuple):
         point: (d,), in the frame of the body.
         axis: (d,), a direction in the frame of the body.
         size: a length in proportion to which shapes are drawn, such as the radius of a gear.
+        is_round: True if the size is a radius.
     """
 
     owner: str
@@ -46,6 +47,7 @@ class Anchor(NamedTuple):
     point: Any
     axis: Any
     size: Any
+    is_round: bool = False
 
 
 def anchors(mech: Mechanism) -> list[Anchor]:
@@ -56,7 +58,8 @@ def anchors(mech: Mechanism) -> list[Anchor]:
         for body, point in attachments(element, d):
             side = "i" if body == getattr(element, "i", None) else "j"
             radius = getattr(element, f"radius_{side}", None)
-            found.append(Anchor(name, body, point, _axis(element, side, d), 1.0 if radius is None else jnp.abs(radius)))
+            axis, is_round = _axis(element, side, d), radius is not None
+            found.append(Anchor(name, body, point, axis, jnp.abs(radius) if is_round else 1.0, is_round))
     found += [Anchor("", name, numbers(body.com), np.eye(d)[0], 1.0) for name, body in mech.bodies.items()]
     return [*found, Anchor("", GROUND, np.zeros(d), np.eye(d)[0], 1.0)]
 
@@ -72,8 +75,9 @@ def _axis(element: Any, side: str, dimension: int) -> Any:
 
 def anchor_arrays(mech: Mechanism) -> tuple[Array, Array, Array]:
     """Return points (K, d), axes (K, d) and sizes (K,) of the anchors of a mechanism."""
-    found = anchors(mech)
-    return tuple(jnp.stack([jnp.asarray(x) for x in row]) for row in list(zip(*found, strict=True))[2:])  # type: ignore[return-value]
+    rows = zip(*((x.point, x.axis, x.size) for x in anchors(mech)), strict=True)
+    points, axes, sizes = (jnp.stack([jnp.asarray(x) for x in row]) for row in rows)
+    return points, axes, sizes
 
 
 class Sketch:
@@ -87,13 +91,10 @@ class Sketch:
     """
 
     def __init__(self, mech: Mechanism, q, view: tuple[float, float] | None = None):
-        module: ModuleType = kit(mech.layout)
-        flat = mech.layout.dimension == 2
-        camera = {} if view is None else {"view": view}
-        self.scene: Any = module.Scene(mech, q, size=SYMBOL_SCALE, **camera)
+        self.scene = scene_of(mech, q, 0.0, marked=(), size=SYMBOL_SCALE, view=view)
         self.mech, self.unit = mech, self.scene.unit
         self.anchors = [anchor._replace(size=float(anchor.size)) for anchor in anchors(mech)]
-        self.view = np.eye(2) if flat else _view(self.scene.view)
+        self.view = np.eye(2) if mech.layout.dimension == 2 else _view(self.scene.view)
 
     def drawing(self) -> dict[str, Any]:
         """Return all that the page draws, as dicts, lists, numbers and texts that JSON can hold."""
@@ -103,6 +104,7 @@ class Sketch:
         return {
             "bodies": [{"name": name, "colour": _colour(self.scene.colours[name])} for name in bodies],
             "anchors": [bodies.index(x.body) if x.body != GROUND else -1 for x in self.anchors],
+            "round": [k for k, x in enumerate(self.anchors) if x.is_round],
             "plates": [self.plate(name) for name in bodies],
             "shapes": sorted(shapes, key=lambda shape: shape["layer"]),
             "transmissions": self._transmissions() if flat else [],
@@ -144,12 +146,14 @@ class Sketch:
                     entry |= {"ends": ends, "points": np.round(shape.points, 9).tolist()}
                 yield entry
 
-    def _track(self, name: str) -> dict[str, Any] | None:
-        """Return the anchors of the line and of the follower of a slide, None for other elements."""
+    def _track(self, name: str) -> dict[str, Any]:
+        """Return the anchors of the line and of the follower of a slide; {} for other elements."""
         element = self.scene.elements[name]
         if not isinstance(element, PLANAR_SLIDES + SPATIAL_SLIDES):
-            return None
-        i, j = (next(k for k, x in enumerate(self.anchors) if (x.owner, x.body) == (name, body)) for body in _sides(element))
+            return {}
+        i, j = (
+            next(k for k, x in enumerate(self.anchors) if (x.owner, x.body) == (name, body)) for body in _sides(element)
+        )
         return {"line": i, "follower": j}
 
     def _spatial_shapes(self):
@@ -161,27 +165,36 @@ class Sketch:
         }  # fmt: skip
         for name, element in self.scene.elements.items():
             held = [k for k, x in enumerate(self.anchors) if x.owner == name]
-            if name in self.mech.drivers:
+            if name in self.mech.drivers and not isinstance(element, spatial.DistanceDriver):
                 k = self._nearest(element.i, self._joint_point(element), None)
                 for shape in arrow(GROUND, arc(np.zeros(2), 3.1 * u, *np.deg2rad([-40, 200])), drawn):
                     yield flat(shape, k)
                 continue
-            if name not in self.mech.constraints:
+            if name in self.mech.forces:
                 continue
+            slides = isinstance(element, SPATIAL_SLIDES)
             for k in held:
-                if self.anchors[k].body == GROUND:
+                if self.anchors[k].body == GROUND and not slides:
                     drawn.pivots.clear()
                     for shape in pivot(np.zeros(2), drawn):
                         yield flat(shape, k)
-            if isinstance(element, SPATIAL_SLIDES):
+            if slides:
                 line = Style(closed=False, edge=GROUND_COLOUR, width=2.0, layer=GROUND_LAYER)
-                yield _span(line, [0.0, 0.0], track=self._track(name), margin=5 * u)
+                track = self._track(name)
+                yield _span(line, [0.0, 0.0], track=track, margin=5 * u)
+                colour = self.scene.colours[self.anchors[track["follower"]].body]
+                block = Style(face=colour, edge=colour, opacity=0.55)
+                yield _span(block, [-1.75 * u, 1.75 * u], axis=track["follower"], reach=3 * u)
+                continue
             if isinstance(element, SPATIAL_HINGES):
                 axle = Style(face=PAPER, edge=INK, width=1.3, layer=JOINT_LAYER)
                 yield _span(axle, [-0.55 * u, 0.55 * u], axis=held[0], reach=2.4 * u)
             if len(held) == 2 and isinstance(element, (spatial.Distance, spatial.DistanceDriver)):
-                yield _span(Style(face=INK, edge=INK, opacity=0.6, layer=BODY_LAYER), [-0.45 * u, 0.45 * u], ends=held)
-            for k in held if len(held) != 2 or isinstance(element, spatial.Distance) else held[:1]:
+                colour = ACCENT if name in self.mech.drivers else INK
+                yield _span(Style(face=colour, edge=colour, opacity=0.6), [-0.45 * u, 0.45 * u], ends=held)
+            for k in (
+                held if len(held) != 2 or isinstance(element, (spatial.Distance, spatial.DistanceDriver)) else held[:1]
+            ):
                 yield flat(pin(GROUND, np.zeros(2), drawn), k)
 
     def _joint_point(self, driver) -> np.ndarray:
