@@ -174,7 +174,7 @@ class Page {
     svg.classList.add("held");
     if (grip) {
       // A body that has a driver of its own is moved by it.
-      const own = data.drivers.findIndex((x) => x.bodies.includes(grip.body));
+      const own = data.drivers.findIndex((x) => x.bodies.includes(data.bodies[grip.body].name));
       if (own >= 0 && own !== this.active) { this.active = own; this.solve(); }
     }
     let next = null;
@@ -215,7 +215,7 @@ class Page {
   // The motion of the active driver over its range, from the present position in both directions.
   solve() {
     const k = this.active, driver = data.drivers[k], value = this.positions[k];
-    const half = (span) => new Motion(this.values, this.q, this.positions, this.positions.map((_, other) => other === k ? span : 0));
+    const half = (span) => new Motion([...this.values], this.q, [...this.positions], this.positions.map((_, other) => other === k ? span : 0));
     const forwards = half(driver.turns ? TURN : driver.high - value);
     this.failed = forwards.good ? CONVERGED : forwards.end;
     if (this.failed && this.samples) return this.show();

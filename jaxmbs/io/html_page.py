@@ -126,8 +126,8 @@ def html_page(
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     head, _, tail = read("html_page.html").rpartition('<script type="module"></script>')
     head = head.replace("{}</script>", text + "</script>", 1)
-    scripts = [program, *map(read, ("html_drawing.js", "html_page.js"))]
-    return f'{head}<script type="module">\n{"\n".join(scripts)}</script>{tail}'
+    script = "\n".join([program, read("html_drawing.js"), read("html_page.js")])
+    return f'{head}<script type="module">\n{script}</script>{tail}'
 
 
 class PageFunctions:

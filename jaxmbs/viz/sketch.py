@@ -57,7 +57,7 @@ def anchors(mech: Mechanism) -> list[Anchor]:
     for name, element in {**mech.constraints, **mech.drivers, **mech.forces}.items():
         for body, point in attachments(element, d):
             side = "i" if body == getattr(element, "i", None) else "j"
-            radius = getattr(element, f"radius_{side}", None)
+            radius: Any = getattr(element, f"radius_{side}", None)
             axis, is_round = _axis(element, side, d), radius is not None
             found.append(Anchor(name, body, point, axis, jnp.abs(radius) if is_round else 1.0, is_round))
     found += [Anchor("", name, numbers(body.com), np.eye(d)[0], 1.0) for name, body in mech.bodies.items()]

@@ -147,8 +147,10 @@ def test_mechanisms_are_dragged_in_their_frames(browser, site):
         browser.open(f"{site}/interactive.html")
         assert browser.run(LOOK)["width"] <= width
         frames = "[...document.querySelectorAll('iframe.mechanism')]"
-        state = """((frame) => { const {documentElement: page} = frame.contentDocument, x = frame.contentWindow.mechanism; return {
-            whole: x.whole, cut: page.scrollHeight - frame.clientHeight, wide: page.scrollWidth - frame.clientWidth}; })"""
+        state = """((frame) => {
+            const {documentElement: page} = frame.contentDocument, {whole} = frame.contentWindow.mechanism;
+            return {whole, cut: page.scrollHeight - frame.clientHeight, wide: page.scrollWidth - frame.clientWidth};
+        })"""
         found = browser.run(f"{frames}.map({state})")
         assert len(found) == 3
         assert all(each["whole"] for each in found)
