@@ -96,7 +96,11 @@ class Page {
     this.controls(root.querySelector(".controls"));
     this.picture.svg.addEventListener("pointerdown", (event) => this.hold(event));
     this.reset();
-    new ResizeObserver(() => this.show()).observe(root);
+    new ResizeObserver(() => {
+      this.show();
+      // A frame in a page of the same site is as high as its content.
+      if (window.frameElement) window.frameElement.style.height = `${root.offsetHeight + 4}px`;
+    }).observe(root);
   }
 
   // -- what one sets --
@@ -182,7 +186,11 @@ class Page {
       if (next === null) requestAnimationFrame(() => { const to = next; next = null; marked ? this.moveMark(to) : this.pull(grip, to); });
       next = minus(this.picture.at(moved), off);
     };
-    const release = () => { svg.onpointermove = null; svg.classList.remove("held"); };
+    const release = () => {
+      svg.onpointermove = svg.onpointerup = svg.onpointercancel = null;
+      svg.classList.remove("held");
+      if (marked) this.solve();
+    };
     svg.onpointerup = svg.onpointercancel = release;
   }
 
@@ -215,7 +223,13 @@ class Page {
   // The motion of the active driver over its range, from the present position in both directions.
   solve() {
     const k = this.active, driver = data.drivers[k], value = this.positions[k];
-    const half = (span) => new Motion([...this.values], this.q, [...this.positions], this.positions.map((_, other) => other === k ? span : 0));
+    const half = (span) => {
+      // At the end of the range a small step gives the speed.
+      const rate = span || 1e-6 * (driver.high - driver.low);
+      const motion = new Motion([...this.values], this.q, [...this.positions], this.positions.map((_, other) => other === k ? rate : 0));
+      if (!span) motion.good = Math.min(motion.good, 1);
+      return motion;
+    };
     const forwards = half(driver.turns ? TURN : driver.high - value);
     this.failed = forwards.good ? CONVERGED : forwards.end;
     if (this.failed && this.samples) return this.show();

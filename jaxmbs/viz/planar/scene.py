@@ -31,7 +31,6 @@ class Scene:
         tooth_pitch: pitch of all gears and racks.
         pivots: places of the bearings drawn so far, which elements may share.
         teeth: angle of one tooth of each gear, which elements may share.
-        plates: the shape of each body by its name.
         symbols: the shapes of each element by its name.
         shapes: all shapes, the lowest layer first.
     """
@@ -56,8 +55,7 @@ class Scene:
         self.extent = max(float(np.linalg.norm(np.ptp(everywhere, axis=0))), 2 * max(radii, default=0.0)) or 1.0
         self.unit = SYMBOL_SIZE * size * self.extent
         self.tooth_pitch = 2 * np.pi * min(radii, default=1.0) / 18
-        self.plates = {shape.body: shape for shape in self._bodies()}
-        shapes = [*self.plates.values(), *self._marks(marked)]
+        shapes = [*self._bodies(), *self._marks(marked)]
         self.symbols = {name: symbol(element, self) for name, element in self.elements.items()}
         for symbols in self.symbols.values():
             shapes += symbols
