@@ -55,25 +55,21 @@ class Picture {
     });
   }
 
-  // Make room for all samples; the scale stays the same while it fits.
+  // Make room for the motion; the scale stays the same while it fits.
   fit(samples, curve) {
-    const places = [...curve];
-    for (const k of range(data.anchors.length)) for (const sample of data.anchors[k] < 0 ? samples.slice(0, 1) : samples) places.push(flat(point(sample, k)));
-    for (const k of data.round) for (const side of [-1, 1]) {
-      const radius = side * samples[0].motion.sizes[k];
-      places.push(...samples.map((sample) => add(flat(point(sample, k)), [radius, radius])));
-    }
-    const margin = 6 * data.unit, [x, y] = [0, 1].map((c) => places.map((p) => p[c]));
-    const need = [Math.min(...x) - margin, Math.min(...y) - margin, Math.max(...x) + margin, Math.max(...y) + margin];
-    const old = this.box, area = ([a, b, c, d]) => (c - a) * (d - b);
-    if (!old || old.some((edge, k) => k < 2 ? need[k] < edge : need[k] > edge) || area(old) > 1.8 * area(need)) this.box = need;
     this.tracks = new Map();
     for (const {track} of this.shapes) {
       if (!track || this.tracks.has(track.line)) continue;
       const travel = samples.map((sample) => { const e = axis(sample, track.line); return dot(minus(point(sample, track.follower), point(sample, track.line)), e) / size(e); });
       this.tracks.set(track.line, [Math.min(...travel), Math.max(...travel)]);
     }
-    this.first ??= {tracks: this.tracks};
+    this.firstTracks ??= this.tracks;
+    const need = [Infinity, Infinity, -Infinity, -Infinity], margin = 2 * data.unit;
+    const include = ([x, y]) => [x - margin, y - margin, x + margin, y + margin].forEach((edge, k) => { need[k] = k < 2 ? Math.min(need[k], edge) : Math.max(need[k], edge); });
+    curve.forEach(include);
+    samples.forEach((sample, k) => { if (k % FIT_STEP === 0 || k === samples.length - 1) this.shapes.forEach((shape) => this.places(shape, sample).forEach(include)); });
+    const old = this.box, area = ([a, b, c, d]) => (c - a) * (d - b);
+    if (!old || old.some((edge, k) => k < 2 ? need[k] < edge : need[k] > edge) || area(old) > 1.8 * area(need)) this.box = need;
   }
 
   // Set the size in pixels, and the map from the plane of the picture to pixels.
@@ -94,7 +90,7 @@ class Picture {
 
   // A length along a slide, moved with the ends of what is travelled.
   stretched(track, a) {
-    const [[low0, high0], [low, high]] = [this.first.tracks, this.tracks].map((x) => x.get(track.line));
+    const [[low0, high0], [low, high]] = [this.firstTracks, this.tracks].map((x) => x.get(track.line));
     const part = high0 > low0 ? clamp((a - low0) / (high0 - low0), 0, 1) : 0.5;
     return a + (1 - part) * (low - low0) + part * (high - high0);
   }

@@ -10,6 +10,8 @@ const WORDS = {
 const SAMPLES_PER_SECOND = 30;
 // Widest distance in pixels at which a body is taken hold of.
 const REACH_PX = 34;
+// One in so many samples is looked at to find the size of the picture.
+const FIT_STEP = 6;
 // Transmission angles in degrees below this one are poor.
 const MIN_TRANSMISSION = 40;
 const TURN = 2 * Math.PI;

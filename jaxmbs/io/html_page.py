@@ -111,12 +111,14 @@ def html_page(
     for name in ranges or {}:
         require(name in names, f"ranges: {unknown('driver', name, names)}")
     first = page.mech
-    sketch = Sketch(first, page.motion_samples(), view)
+    size = float(first.size(page.q))
+    drivers = [page.driver(name, (ranges or {}).get(name), size) for name in names]
+    sketch = Sketch(first, page.motion_samples(drivers[0]), view)
     title = getattr(mech, "name", None) if title is None else title
     data = sketch.drawing() | {
         "title": title or "",
         "sliders": [slider._asdict() for slider in page.sliders],
-        "drivers": [page.driver(name, (ranges or {}).get(name), sketch.scene.extent) for name in names],
+        "drivers": drivers,
         "q": page.q.tolist(),
         "point": _point(first, point, sketch),
     }
@@ -159,12 +161,10 @@ class PageFunctions:
         self.values = values
         self.drive = jnp.array([inputs["drive"][name][0] for name in self.motions])
 
-    def driver(self, name: str, given: tuple[float, float] | None, extent: float) -> dict[str, Any]:
+    def driver(self, name: str, given: tuple[float, float] | None, size: float) -> dict[str, Any]:
         """Return name, range, value and bodies of a driver for the page."""
         value, owner = float(self.drive[list(self.motions).index(name)]), self.owners[name]
-        low, high = (
-            (value - DRIVER_RANGE * extent, value + DRIVER_RANGE * extent) if given is None else map(float, given)
-        )
+        low, high = (value - DRIVER_RANGE * size, value + DRIVER_RANGE * size) if given is None else map(float, given)
         require(low <= value <= high and low < high, f"ranges: {name!r} must be (low, high) around {value:g}")
         if given is None and isinstance(owner, (planar.DistanceDriver, spatial.DistanceDriver)):
             low = max(low, value / 10)
@@ -208,16 +208,15 @@ class PageFunctions:
         mech = self.functions.with_drive({"parameters": values, "t": zero, "drive": given})
         return kinematics(mech, jnp.linspace(0, 1, STEPS + 1, dtype=q.dtype), q)
 
-    def inputs(self) -> tuple[Any, ...]:
-        """Return the arguments of `motion` for a move of the first driver."""
-        span = 2 * math.pi if isinstance(next(iter(self.owners.values())), TURNING) else 0.0
-        return self.values, self.q, self.drive, jnp.zeros(len(self.drive)).at[0].set(span)
-
-    def motion_samples(self) -> np.ndarray:
-        """Return configurations of the first driver's motion, for the extent of the drawing."""
-        run = self._run(*self.inputs())
-        good = np.asarray(run.status) == Status.CONVERGED
-        return np.asarray(run.q)[good] if good[0] else np.asarray(self.q)[None]
+    def motion_samples(self, driver: dict[str, Any]) -> np.ndarray:
+        """Return the configurations through which the first driver passes in its range, those of the first drawing."""
+        ends = (-2 * math.pi, 2 * math.pi) if driver["turns"] else (driver["low"], driver["high"])
+        start = 0.0 if driver["turns"] else driver["value"]
+        found = [np.asarray(self.q)[None]]
+        for end in ends:
+            run = self._run(self.values, self.q, self.drive, jnp.zeros(len(self.drive)).at[0].set(end - start))
+            found.append(np.asarray(run.q)[np.asarray(run.status) == Status.CONVERGED])
+        return np.concatenate(found)
 
     def javascript(self) -> str:
         """Return `motion` as JavaScript."""
@@ -225,7 +224,7 @@ class PageFunctions:
         with warnings.catch_warnings():
             # A function that cannot be written as a program is an error here.
             warnings.simplefilter("ignore", PerformanceWarning)
-            return program.javascript(*self.inputs(), name="motion")
+            return program.javascript(self.values, self.q, self.drive, jnp.zeros(len(self.drive)), name="motion")
 
 
 def _with_lengths(mech: Any) -> tuple[Callable[[Any], Mechanism], list[Slider]]:

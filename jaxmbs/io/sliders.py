@@ -15,6 +15,7 @@ from jaxmbs.io.models.changes import driver_of
 from jaxmbs.motion import Constant
 from jaxmbs.numerics.arrays import with_fields
 from jaxmbs.system.idle import idle_spins
+from jaxmbs.system.marks import with_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
@@ -141,6 +142,7 @@ def missing_drivers(mech: Mechanism, q: Any) -> dict[str, AbstractConstraint]:
         ValueError: no joints can be driven so that the motion is determined.
     """
     found: dict[str, AbstractConstraint] = {}
+    mech = with_marks(mech, q)
     first, idle = diagnose(mech, q), len(idle_spins(mech))
     # In a singular position more is free than drivers are missing.
     left = min(first.free, first.dof - mech.layout.driver_rows) - idle

@@ -39,7 +39,6 @@ class Anchor(NamedTuple):
         point: (d,), in the frame of the body.
         axis: (d,), a direction in the frame of the body.
         size: a length in proportion to which shapes are drawn, such as the radius of a gear.
-        is_round: True if the size is a radius.
     """
 
     owner: str
@@ -47,7 +46,6 @@ class Anchor(NamedTuple):
     point: Any
     axis: Any
     size: Any
-    is_round: bool = False
 
 
 def anchors(mech: Mechanism) -> list[Anchor]:
@@ -58,8 +56,7 @@ def anchors(mech: Mechanism) -> list[Anchor]:
         for body, point in attachments(element, d):
             side = "i" if body == getattr(element, "i", None) else "j"
             radius: Any = getattr(element, f"radius_{side}", None)
-            axis, is_round = _axis(element, side, d), radius is not None
-            found.append(Anchor(name, body, point, axis, jnp.abs(radius) if is_round else 1.0, is_round))
+            found.append(Anchor(name, body, point, _axis(element, side, d), 1.0 if radius is None else jnp.abs(radius)))
     found += [Anchor("", name, numbers(body.com), np.eye(d)[0], 1.0) for name, body in mech.bodies.items()]
     return [*found, Anchor("", GROUND, np.zeros(d), np.eye(d)[0], 1.0)]
 
@@ -104,7 +101,6 @@ class Sketch:
         return {
             "bodies": [{"name": name, "colour": _colour(self.scene.colours[name])} for name in bodies],
             "anchors": [bodies.index(x.body) if x.body != GROUND else -1 for x in self.anchors],
-            "round": [k for k, x in enumerate(self.anchors) if x.is_round],
             "plates": [self.plate(name) for name in bodies],
             "shapes": sorted(shapes, key=lambda shape: shape["layer"]),
             "transmissions": self._transmissions() if flat else [],
