@@ -150,16 +150,17 @@ class PageFunctions:
         build, self.sliders = _with_lengths(mech) if design is None else _with_design(mech, design)
         values = jnp.array([slider.value for slider in self.sliders], dtype=float)
         first = build(values)
-        more = missing_drivers(first, assemble(first, guess, throw=True).q)
+        self.q = assemble(first, guess, throw=True).q
+        more = missing_drivers(first, self.q)
         self.build = (lambda values: with_drivers(build(values), more)) if more else build
-        functions = MechanismFunctions(self.build, {}, 0.0, RK4(), JointCoordinates(), None)
-        self.functions, inputs = functions.with_test_inputs(values, guess)
-        self.mech, self.q = self.build(values), inputs["q"]
+        self.functions = MechanismFunctions(self.build, {}, 0.0, RK4(), JointCoordinates(), self.q)
+        self.mech = self.build(values)
         self.motions = motions_of(self.mech)
         elements: dict[str, AbstractConstraint] = {**self.mech.drivers, **self.mech.constraints}
         self.owners = {each: x for name, x in elements.items() for each in names_of_motions(name, x)}
         self.values = values
-        self.drive = jnp.array([inputs["drive"][name][0] for name in self.motions])
+        zero = jnp.zeros((), self.q.dtype)
+        self.drive = jnp.stack([motion(zero) for motion in self.motions.values()])
 
     def driver(self, name: str, given: tuple[float, float] | None, size: float) -> dict[str, Any]:
         """Return name, range, value and bodies of a driver for the page."""

@@ -142,10 +142,13 @@ def missing_drivers(mech: Mechanism, q: Any) -> dict[str, AbstractConstraint]:
         ValueError: no joints can be driven so that the motion is determined.
     """
     found: dict[str, AbstractConstraint] = {}
+    idle = len(idle_spins(mech))
+    moved = any(x.motions for x in (*mech.drivers.values(), *mech.constraints.values()))
+    # With as many equations as velocities, `kinematics` names drivers that do not determine the motion.
+    if moved and mech.layout.m - idle <= len(mech.layout.row_owners):
+        return found
     mech = with_marks(mech, q)
-    first, idle = diagnose(mech, q), len(idle_spins(mech))
-    # In a singular position more is free than drivers are missing.
-    left = min(first.free, first.dof - mech.layout.driver_rows) - idle
+    left = diagnose(mech, q).free - idle
     for name, joint in mech.constraints.items():
         if left <= 0:
             break
@@ -157,7 +160,7 @@ def missing_drivers(mech: Mechanism, q: Any) -> dict[str, AbstractConstraint]:
         free = diagnose(with_drivers(mech, more), q).free - idle
         if free < left:
             found, left = more, free
-    if left > 0:
+    if left > 0 or not (moved or found):
         raise ValueError("the motion is not determined, and no joint can be driven that determines it: add drivers")
     return found
 
