@@ -19,7 +19,7 @@ from jaxmbs import planar, spatial
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.kinematics import kinematics
 from jaxmbs.dynamics.methods.explicit import RK4
-from jaxmbs.element import AbstractConstraint, require, unknown
+from jaxmbs.element import GROUND, AbstractConstraint, errors_of, require, unknown
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.io.c_code import MechanismFunctions, motions_of, names_of_motions
 from jaxmbs.io.files import replace_file
@@ -56,7 +56,8 @@ def export_html(
     The values of the drivers are set in the page, their motions are not used. A joint or driver with several motions has
     a slider for each. If the drivers do not determine the motion, hinges and slides get drivers, in their order.
     The transmission angle is that between a link with two pins and the lever, or the normal of the slide, of an output on
-    the ground that it moves; the smallest of these, in the plane only. Cams, springs and other symbols keep their size.
+    the ground that it moves; the smallest of these, in the plane only. Cams, springs and other symbols keep their size. The
+    page is as accurate as the type of the mechanism's numbers allows: export in float64.
 
     Args:
         mech: the mechanism; or, with a `design`, a function of its numbers, a dict by name, that returns the mechanism.
@@ -113,6 +114,10 @@ def html_page(
     first = page.mech
     size = float(first.size(page.q))
     drivers = [page.driver(name, (ranges or {}).get(name), size) for name in names]
+    if point is not None:
+        _check_point(first, *point)
+    # No "</" in the program or "<" in the data, or they could end the script elements.
+    program = page.javascript().replace("</", "<\\/")
     sketch = Sketch(first, page.motion_samples(drivers[0]), view)
     title = getattr(mech, "name", None) if title is None else title
     data = sketch.drawing() | {
@@ -123,8 +128,6 @@ def html_page(
         "point": _point(first, point, sketch),
     }
     read = lambda name: files("jaxmbs.io").joinpath(name).read_text(encoding="utf-8")
-    # No "</" in the program or "<" in the data, or they could end the script elements.
-    program = page.javascript().replace("</", "<\\/")
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     head, _, tail = read("html_page.html").rpartition('<script type="module"></script>')
     head = head.replace("{}</script>", text + "</script>", 1)
@@ -240,22 +243,27 @@ def _with_design(mech: Any, design: Mapping[str, Any]) -> tuple[Callable[[Any], 
     require(callable(mech), "design: mech must be a function that builds the mechanism from the numbers of the design")
     sliders = []
     for name, given in design.items():
-        row = np.asarray(given, float)
-        good = row.shape == (3,) and row[0] <= row[2] <= row[1] and row[0] < row[1]
-        require(good, f"design: {name!r} must be (low, high, value) with low ≤ value ≤ high, got {given}")
+        with errors_of(f"design: {name!r}"):
+            row = np.asarray(given, float)
+            good = row.shape == (3,) and row[0] <= row[2] <= row[1] and row[0] < row[1]
+            require(good, f"must be (low, high, value) with low ≤ value ≤ high, got {given}")
         sliders.append(Slider(str(name), *row.tolist()))
     return lambda values: mech({name: values[k] for k, name in enumerate(design)}), sliders
 
 
+def _check_point(mech: Mechanism, body: str, s: Sequence[float]) -> None:
+    """Raise `ValueError` for an unknown body, or a point with a wrong number of coordinates."""
+    require(body in mech.bodies, f"point: {unknown('body', body, list(mech.bodies))}")
+    d = mech.layout.dimension
+    require(np.shape(s) == (d,), f"point: {body!r} needs {d} coordinates, got {s}")
+
+
 def _point(mech: Mechanism, point: tuple[str, Sequence[float]] | None, sketch: Any) -> dict[str, Any]:
     """Return the body and the point that draws the curve."""
-    names, d = list(mech.bodies), mech.layout.dimension
+    names = list(mech.bodies)
     if point is not None:
-        body, s = point[0], np.asarray(point[1], float)
-        require(body in names, f"point: {unknown('body', body, names)}")
-        require(s.shape == (d,), f"point: {body!r} needs {d} coordinates, got {point[1]}")
-        return {"body": names.index(body), "s": s.tolist()}
-    held = {x for joint in mech.constraints.values() if "ground" in (joint.i, joint.j) for x in (joint.i, joint.j)}
+        return {"body": names.index(point[0]), "s": np.asarray(point[1], float).tolist()}
+    held = {x for joint in mech.constraints.values() if GROUND in (joint.i, joint.j) for x in (joint.i, joint.j)}
     body = next((name for name in names if name not in held), names[-1])
     points = [np.asarray(sketch.anchors[k].point, float) for k in sketch.plate(body)["anchors"]]
     return {"body": names.index(body), "s": np.mean(points, axis=0).tolist()}

@@ -14,6 +14,7 @@ from browser import needs_browser
 from designed_four_bar import GUESS, LENGTHS, PLAIN, four_bar
 from jaxmbs import planar, spatial
 from jaxmbs.dynamics.linear_inputs import ShiftedMotion
+from jaxmbs.io.sliders import missing_drivers
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 FRAME = "new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => f()))))"
@@ -216,6 +217,19 @@ def test_speed_and_transmission_angle_of_a_four_bar(browser, pages):
     np.testing.assert_allclose(speed[1:-1], middle, rtol=3e-3)
 
 
+def test_a_rack_without_drivers():
+    """The slide of the rack gets a driver at its present position; the axle of the pinion then needs none."""
+    joints = {
+        "rail": planar.Translational("ground", "rack", (0, 0), (0, 0), (1, 0)),
+        "mesh": planar.RackPinion("rack", "pinion", (0, 0), (0, 0), (1, 0), 0.4),
+        "axle": planar.Revolute("ground", "pinion", (0.8, 0.4), (0, 0)),
+    }
+    mech = mbs.Mechanism({"rack": planar.Body(), "pinion": planar.Body()}, joints)
+    found = missing_drivers(mech, mbs.assemble(mech, {"rack": (0.25, 0, 0), "pinion": (0.8, 0.4, 0)}).q)
+    assert list(found) == ["rail drive"]
+    assert found["rail drive"].motion.value == 0.25
+
+
 def test_bad_input(tmp_path):
     """Each is named, and nothing is written."""
     slider, page = mbs.load(MODELS / "slider_crank.json"), tmp_path / "page.html"
@@ -234,7 +248,7 @@ def test_bad_input(tmp_path):
         mbs.export_html(slider, tmp_path / "page.pdf")
     with pytest.raises(ValueError, match="design is missing"):
         mbs.export_html(four_bar, page)
-    with pytest.raises(ValueError, match="design: 'rod' must be"):
+    with pytest.raises(ValueError, match="design: 'rod': must be"):
         mbs.export_html(four_bar, page, design={"rod": (1, 2, 3)})
     loose = mbs.Mechanism({"a": planar.Body()}, {"x": planar.AbsoluteX("a", (0, 0), 0.0)})
     with pytest.raises(ValueError, match="no joint can be driven that determines it: add drivers"):
