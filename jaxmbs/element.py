@@ -25,6 +25,8 @@ from jaxmbs.numerics.space import Flat, Manifold
 
 # Name of the fixed frame, used wherever an element names a body.
 GROUND = "ground"
+# Fields of elements that hold points, each with the field that names the body of the point.
+POINT_OWNERS = {"point_i": "i", "point_j": "j", "point": "body"}
 # Default of `AbstractConstraint.length_fields`: names of fields that hold lengths or positions.
 LENGTH_FIELDS = ("point", "point_i", "point_j", "centre", "distance", "radius_i", "radius_j")
 

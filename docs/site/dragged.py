@@ -1,122 +1,68 @@
-"""Linkages of the page "Drag a linkage": a turn of each as a function of the dragged points, and their JavaScript."""
-
-import dataclasses
-
-import jax
-import jax.numpy as jnp
-import numpy as np
+"""Mechanisms of the page "Drag a linkage"."""
 
 import jaxmbs as mbs
-from jaxmbs import planar
+from jaxmbs import planar, spatial
+from jaxmbs.io.html_page import html_page
 
-# Steps of the crank in the turn that a page computes after dragging.
-STEPS = 120
-# Times of these steps; the crank turns at 1 rad per unit of time.
-TIMES = np.linspace(0.0, 2 * np.pi, STEPS + 1)
+# Range and first value of the numbers of the slider-crank.
+DESIGN = {"crank": (0.2, 3.0, 1.0), "rod": (0.5, 6.0, 2.8), "offset": (-1.5, 1.5, 0.0)}
 
 
-def four_bar(ground, lengths, point, angle, rate, near):
-    """Compute a turn of the crank of a four-bar.
+def four_bar():
+    """Return a four-bar, and a rough configuration."""
+    bodies = {name: planar.Body() for name in ("crank", "coupler", "rocker")}
+    joints = {
+        "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+        "A": planar.Revolute("crank", "coupler", (1.9, 0), (0, 0)),
+        "B": planar.Revolute("coupler", "rocker", (3.5, 0), (3.1, 0)),
+        "C": planar.Revolute("ground", "rocker", (4.5, 0), (0, 0)),
+    }
+    drivers = {"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0, 1.0))}
+    return mbs.Mechanism(bodies, joints, drivers), {"coupler": (1, 1.6, 0.4), "rocker": (4.5, 0, 1.7)}
 
-    Args:
-        ground: (2, 2), pivots of crank and rocker.
-        lengths: (3,), of crank, coupler, rocker.
-        point: (2,), a point of the coupler, in a frame at its pin on the crank, with x towards the other pin.
-        angle, rate: of the crank at the beginning; 1 or -1, which way it turns.
-        near: (2,), roughly where coupler and rocker meet at the beginning.
 
-    Returns:
-        Positions (T, 2) of both pins of the coupler and of its point; angular speed of the rocker by that of the crank;
-        angle between coupler and rocker, 0 to π/2; status; each (T,).
-    """
-    crank, coupler, rocker = lengths
-    mech = mbs.Mechanism(
-        bodies={"crank": planar.Body(), "coupler": planar.Body(), "rocker": planar.Body()},
+def slider_crank(design):
+    """Return a slider-crank."""
+    return mbs.Mechanism(
+        bodies={name: planar.Body() for name in ("crank", "rod", "slider")},
         constraints={
-            "O": planar.Revolute("ground", "crank", ground[0], (0, 0)),
-            "A": planar.Revolute("crank", "coupler", jnp.stack([crank, 0.0]), (0, 0)),
-            "B": planar.Revolute("coupler", "rocker", jnp.stack([coupler, 0.0]), jnp.stack([rocker, 0.0])),
-            "C": planar.Revolute("ground", "rocker", ground[1], (0, 0)),
+            "O": planar.Revolute("ground", "crank", (0, 0), (0, 0)),
+            "A": planar.Revolute("crank", "rod", (design["crank"], 0), (0, 0)),
+            "B": planar.Revolute("rod", "slider", (design["rod"], 0), (0, 0)),
+            "slide": planar.Translational("ground", "slider", (0, design["offset"]), (0, 0), (1, 0)),
         },
-        drivers={"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(rate, angle))},
+        drivers={"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(1.0, 1.0))},
     )
-    pin = _crank_pin(ground[0], crank, angle)
-    guess = {
-        "crank": jnp.append(ground[0], angle),
-        "coupler": jnp.append(pin, _direction(near - pin)),
-        "rocker": jnp.append(ground[1], _direction(near - ground[1])),
+
+
+def spatial_slider_crank():
+    """Return a slider-crank whose rod has two ball joints, and a rough configuration."""
+    mech = mbs.Mechanism(
+        bodies={name: spatial.Body() for name in ("crank", "rod", "slider")},
+        constraints={
+            "O": spatial.Revolute("ground", "crank", (0, 0.1, 0.12), (0, 0, 0), axis_i=(1, 0, 0)),
+            "A": spatial.Spherical("crank", "rod", (0, 0, 0.08), (0, 0, 0)),
+            "B": spatial.Spherical("rod", "slider", (0.3, 0, 0), (0, 0, 0)),
+            "slide": spatial.Prismatic("ground", "slider", (0, 0, 0), (0, 0, 0), axis_i=(1, 0, 0)),
+        },
+        drivers={"motor": spatial.RevoluteDriver("ground", "crank", axis_i=(1, 0, 0), motion=mbs.motion.Ramp(1.0))},
+    )
+    return mech, {
+        "crank": spatial.coordinates((0, 0.1, 0.12), (0, 0, 0)),
+        "rod": spatial.coordinates((0, 0.1, 0.2), (0, 0, 0)),
+        "slider": spatial.coordinates((0.2, 0, 0), (0, 0, 0)),
     }
 
-    def quantities(motion):
-        """Return the quantities that the page of the four-bar draws."""
-        apart = motion.position("coupler.phi") - motion.position("rocker.phi")
-        return *_points(motion, "coupler", coupler, point), motion.velocity("rocker.phi") / rate, _acute(apart)
 
-    return _turn(mech, guess, quantities)
-
-
-def slider_crank(ground, lengths, point, angle, rate, near):
-    """Compute a turn of a slider-crank, as `four_bar` does.
-
-    The second row of `ground` is a point of the slide, which runs along x; `lengths` (2,) are crank and rod; the speed
-    is that of the slider divided by the angular speed of the crank; the transmission angle is that between the rod and
-    the normal of the slide.
-    """
-    crank, rod = lengths
-    mech = mbs.Mechanism(
-        bodies={"crank": planar.Body(), "rod": planar.Body(), "slider": planar.Body()},
-        constraints={
-            "O": planar.Revolute("ground", "crank", ground[0], (0, 0)),
-            "A": planar.Revolute("crank", "rod", jnp.stack([crank, 0.0]), (0, 0)),
-            "B": planar.Revolute("rod", "slider", jnp.stack([rod, 0.0]), (0, 0)),
-            "guide": planar.Translational("ground", "slider", ground[1], (0, 0), (1, 0)),
-        },
-        drivers={"motor": planar.RevoluteDriver("ground", "crank", mbs.motion.Ramp(rate, angle))},
-    )
-    pin = _crank_pin(ground[0], crank, angle)
-    guess = {
-        "crank": jnp.append(ground[0], angle),
-        "rod": jnp.append(pin, _direction(near - pin)),
-        "slider": jnp.stack([near[0], ground[1, 1], 0.0]),
+def pages() -> dict[str, str]:
+    """Return the pages by the names of their files."""
+    flat, flat_guess = four_bar()
+    space, space_guess = spatial_slider_crank()
+    near = {"rod": (0.5, 0.8, -0.3), "slider": (3, 0, 0)}
+    return {
+        "four_bar": html_page(flat, guess=flat_guess, point=("coupler", (1.6, 1.3)), title="Four-bar"),
+        "slider_crank": html_page(
+            slider_crank, guess=near, design=DESIGN, point=("rod", (1.2, 0.5)), title="Slider-crank"
+        ),
+        "spatial_slider_crank": html_page(space, guess=space_guess, title="Slider-crank in space"),
     }
-
-    def quantities(motion):
-        """Return the quantities that the page of the slider-crank draws."""
-        across = motion.position("rod.phi") - np.pi / 2
-        return *_points(motion, "rod", rod, point), motion.velocity("slider.x") / rate, _acute(across)
-
-    return _turn(mech, guess, quantities)
-
-
-def javascript(linkage) -> str:
-    """Return one of the linkages as a JavaScript module."""
-    lengths = np.ones(3 if linkage is four_bar else 2)
-    arguments = np.ones((2, 2)), lengths, np.ones(2), 0.0, 1.0, np.ones(2)
-    return mbs.program(linkage).javascript(*arguments, name=linkage.__name__)
-
-
-def _turn(mech, guess, quantities):
-    """Return `quantities(motion)` at each of `TIMES` of the kinematic motion, and its statuses."""
-    motion = mbs.kinematics(mech, TIMES, guess)
-    # A loop over times in the program keeps the JavaScript short.
-    return *jax.lax.map(quantities, dataclasses.replace(motion, mechanism=None)), motion.status
-
-
-def _crank_pin(pivot, crank, angle):
-    """Return the place of the pin of the crank."""
-    return pivot + crank * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
-
-
-def _direction(d):
-    """Return the angle of a vector."""
-    return jnp.arctan2(d[1], d[0])
-
-
-def _acute(angle):
-    """Return the acute angle between two lines whose directions differ by `angle`."""
-    return jnp.arctan2(jnp.abs(jnp.sin(angle)), jnp.abs(jnp.cos(angle)))
-
-
-def _points(motion, body, length, point):
-    """Return both pins of a body, and its point, over time."""
-    return [motion.point(body, s) for s in (jnp.zeros(2), jnp.stack([length, 0.0]), point)]

@@ -82,8 +82,8 @@ def on_files(files, config):
         add(path, content=text)
     for name in figures.FIGURES:
         add(f"images/{name}.svg", content=figures.svg(name))
-    for linkage in (dragged.four_bar, dragged.slider_crank):
-        add(f"interactive/{linkage.__name__}.js", content=dragged.javascript(linkage))
+    for name, text in dragged.pages().items():
+        add(f"interactive/{name}.html", content=text)
     for path in lessons.NOTEBOOKS:
         text, outputs = lesson_pages.page(path)
         add(f"lessons/{path.stem}.md", content=text)

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from jaxmbs.element import POINT_OWNERS
+from jaxmbs.numerics.arrays import is_concrete
+
 # Points of bodies that a picture shows: (name of the body, point in its frame), …
 Marked = Sequence[tuple[str, Sequence[float]]]
 
@@ -30,13 +33,17 @@ def attachments(element: Any, dimension: int = 2) -> list[tuple[str, np.ndarray]
         >>> [(body, point.tolist()) for body, point in mbs.viz.attachments(mech.constraints["A"])]
         [('crank', [1.0, 0.0]), ('rod', [0.0, 0.0])]
     """
-    owners = {"point_i": "i", "point_j": "j", "point": "body"}
     found = []
-    for name, owner in owners.items():
+    for name, owner in POINT_OWNERS.items():
         if hasattr(element, owner) and hasattr(element, name):
             point = getattr(element, name)
-            found.append((getattr(element, owner), np.zeros(dimension) if point is None else np.asarray(point, float)))
+            found.append((getattr(element, owner), np.zeros(dimension) if point is None else numbers(point)))
     return found
+
+
+def numbers(x: Any) -> Any:
+    """Return an array of real numbers; a traced one as it is."""
+    return np.asarray(x, float) if is_concrete(x) else x
 
 
 def sense(driver, t: float) -> int:

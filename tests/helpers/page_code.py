@@ -218,6 +218,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
         PISTON + "assert not mbs.simulate(engine(forces), jnp.array([0, 2e-3]), at, step=1e-3).status.any()",
     ),
     "kane.md": (FOUR_BAR + BOOM, ""),
+    "interactive.md": ("", "from pathlib import Path\nassert Path('four_bar.html').exists()"),
     "c_code.md": ("", "assert Path('robot/tip/tip_kinematics.c').exists()"),
     "planar_kinematics.md": (FOUR_BAR, "assert assembly.status == 0 and not motion.status.any()"),
     "programs.md": (FOUR_BAR + PROGRAM, 'assert "export function turn(" in text'),

@@ -2,18 +2,14 @@
 
 import contextlib
 import functools
-import importlib.util
 import json
 import os
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import jax
-import numpy as np
 import pytest
 
-import jaxmbs as mbs
 from browser import needs_browser
 
 ROOT = Path(__file__).parents[2]
@@ -144,97 +140,20 @@ def test_players_play(browser, site):
         assert browser.errors == []
 
 
-def dragged():
-    """The linkages of the page."""
-    spec = importlib.util.spec_from_file_location("dragged", ROOT / "docs" / "site" / "dragged.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("name", ["four_bar", "slider_crank"])
-def test_the_page_computes_what_python_computes(browser, site, name):
-    """Random linkages, good ones and those that lock up or cannot be assembled."""
-    rng, count = np.random.default_rng(7), 100
-    linkage = getattr(dragged(), name)
-    lengths = rng.uniform(0.5, 5, (count, 3 if name == "four_bar" else 2))
-    ground = rng.uniform(2, 7, (count, 2, 2))
-    point, near, angle = rng.normal(size=(count, 2)), rng.uniform(1, 8, (count, 2)), rng.uniform(-4, 4, count)
-    arguments = ground, lengths, point, angle, rng.choice([-1.0, 1.0], count), near
-    wanted = [np.asarray(x) for x in jax.jit(jax.vmap(mbs.program(linkage)))(*arguments)]
-    browser.open(f"{site}/interactive.html")
-    samples = json.dumps([[np.ravel(x[k]).tolist() for x in arguments] for k in range(count)])
-    script = f"""import("./interactive/{name}.js").then((module) => {samples}.map(
-        (args) => module.{name}(...args.map((x) => Float64Array.from(x))).map((y) => Array.from(y))))"""
-    found = [np.array(x).reshape(y.shape) for x, y in zip(zip(*browser.run(script), strict=True), wanted, strict=True)]
-    np.testing.assert_array_equal(found[-1], wanted[-1])
-    good = wanted[-1] == mbs.Status.CONVERGED
-    assert {mbs.Status.CONVERGED, mbs.Status.LOCKED_UP, mbs.Status.NOT_ASSEMBLED} <= set(wanted[-1].ravel())
-    for a, b in zip(found[:3], wanted[:3], strict=True):
-        np.testing.assert_allclose(a[good], b[good], rtol=1e-12, atol=1e-12)
-    clear = good & (wanted[4] > 0.05)  # at a dead point the speed is without bound, and so is its rounding
-    np.testing.assert_allclose(found[3][clear], wanted[3][clear], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(found[4][clear], wanted[4][clear], rtol=1e-12, atol=1e-12)
-
-
-STATE = """((name) => { const x = document.querySelector(`[data-linkage=${name}]`).linkage; return {
-    lengths: x.lengths, samples: x.samples.length, whole: x.whole, message: x.message.textContent, pins: x.pins()}; })"""
-CENTRE = """((name, pin) => { const x = document.querySelector(`[data-linkage=${name}] [aria-label="pin ${pin}"] .dot`);
-    x.scrollIntoView({block: "center"}); const box = x.getBoundingClientRect();
-    return [box.x + box.width / 2, box.y + box.height / 2]; })"""
-FRAME = "new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => f())))"
-
-
-def drag(browser, linkage, pin, right, down, touch):
-    """Moves a pin by pixels to the right and down, with the mouse or a finger."""
-    x, y = browser.run(f"{CENTRE}('{linkage}', '{pin}')")
-    if touch:
-        event = lambda kind, *points: browser.call("Input.dispatchTouchEvent", type=kind, touchPoints=list(points))
-        event("touchStart", {"x": x, "y": y})
-        event("touchMove", {"x": x + right, "y": y + down})
-        browser.run(FRAME)
-        event("touchEnd")
-    else:
-        event = lambda kind, x, y: browser.call(
-            "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
-        )
-        event("mousePressed", x, y)
-        event("mouseMoved", x + right, y + down)
-        browser.run(FRAME)
-        event("mouseReleased", x + right, y + down)
-
-
-@pytest.mark.parametrize("touch", [False, True], ids=["mouse", "phone"])
-@pytest.mark.parametrize("linkage", ["four_bar", "slider_crank"])
-def test_pins_are_dragged(browser, site, linkage, touch):
-    """The pin is where it was dragged to, links on it have new lengths, the others keep theirs; a crank that no longer
-    turns right round, and a linkage that does not close, are named; the page fits a phone."""
-    if touch:
-        browser.size(400, 800, touch=True)
-    browser.open(f"{site}/interactive.html")
-    state = lambda: browser.run(f"{STATE}('{linkage}')")
-    assert browser.run(LOOK)["width"] <= (400 if touch else WIDTH)
-    before = state()
-    assert before["whole"]
-    assert "turns right round" in before["message"]
-    drag(browser, linkage, "B", 14, -10, touch)
-    after = state()
-    assert after["pins"]["B"][0] > before["pins"]["B"][0] + 0.1
-    assert after["pins"]["B"][1] > before["pins"]["B"][1] + 0.1
-    np.testing.assert_allclose(after["pins"]["A"], before["pins"]["A"], atol=1e-9)
-    np.testing.assert_allclose(after["lengths"][0], before["lengths"][0])
-    np.testing.assert_allclose(
-        after["lengths"][1], np.hypot(*np.subtract(after["pins"]["B"], after["pins"]["A"])), rtol=1e-9
-    )
-    assert abs(after["lengths"][1] - before["lengths"][1]) > 0.05
-    set_length = lambda name, value: browser.run(
-        f"""(() => {{ const x = document.querySelector('[data-linkage={linkage}] input[aria-label={name}]');
-        x.value = {value}; x.dispatchEvent(new Event("input")); }})()"""
-    )
-    other, long = {"four_bar": ("coupler", 4.2), "slider_crank": ("rod", 5.0)}[linkage]
-    set_length("crank", long)
-    assert "does not turn right round" in state()["message"]
-    set_length(other, 0.2)
-    assert state()["samples"] == 0
-    assert "Cannot be assembled" in state()["message"]
+def test_mechanisms_are_dragged_in_their_frames(browser, site):
+    """Each frame of the page fits, computes and draws; what the pages do is tested in tests/io/test_html_page.py."""
+    for width, touch in ((WIDTH, False), (400, True)):
+        browser.size(width, HEIGHT, touch=touch)
+        browser.open(f"{site}/interactive.html")
+        assert browser.run(LOOK)["width"] <= width
+        frames = "[...document.querySelectorAll('iframe.mechanism')]"
+        state = """((frame) => {
+            const {documentElement: page} = frame.contentDocument, {whole} = frame.contentWindow.mechanism;
+            return {whole, cut: page.scrollHeight - frame.clientHeight, wide: page.scrollWidth - frame.clientWidth};
+        })"""
+        found = browser.run(f"{frames}.map({state})")
+        assert len(found) == 3
+        assert all(each["whole"] for each in found)
+        assert max(each["cut"] for each in found) <= 0
+        assert max(each["wide"] for each in found) <= 0
     assert browser.errors == []

@@ -18,7 +18,7 @@ def drive(model: Model, name: str, motion) -> Model:
     joint = _joint(model, name)
     if isinstance(joint, spatial.TotalJoint) and all(joint.position):
         return _at_rates_of_drivers(_with(model, constraints={**model.constraints, name: _moved(name, joint, motion)}))
-    driver = _driver_of(name, joint, motion)
+    driver = driver_of(name, joint, motion)
     drivers = {key: value for key, value in model.drivers.items() if not _connects(value, joint)}
     kept = {key: force for key, force in model.forces.items() if not _is_replaced(force, name)}
     used = {*model.constraints, *drivers, *kept}
@@ -105,7 +105,7 @@ def _has_joints(force: forces.AbstractForce, elements: Mapping[str, AbstractCons
     return True
 
 
-def _driver_of(name: str, joint: AbstractConstraint, motion) -> AbstractConstraint:
+def driver_of(name: str, joint: AbstractConstraint, motion) -> AbstractConstraint:
     """Return the driver of a hinge, a slide or a screw; raise `ValueError` for other joints."""
     match joint:
         case planar.Revolute():

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.viz.attachments import attachments, sense
+from jaxmbs.viz.attachments import attachments, numbers, sense
 from jaxmbs.viz.planar.shapes import (
     DRIVER_LAYER,
     GROUND_LAYER,
@@ -42,7 +42,7 @@ PITCH_DASHES = (5, 2, 1, 2)
 @attachments.register
 def _(element: planar.AbsoluteDistance, dimension=2):
     """Return the points of an `AbsoluteDistance`: its centre on the ground, and its point on the body."""
-    return [(GROUND, np.asarray(element.centre, float)), (element.body, np.asarray(element.point, float))]
+    return [(GROUND, numbers(element.centre)), (element.body, numbers(element.point))]
 
 
 def pin(body: str, point, scene) -> Shape:
