@@ -213,15 +213,7 @@ class MechanismFunctions(NamedTuple):
         mech, t = self.build(inputs.get("parameters")), inputs["t"]
         if self.meshed is not None:
             mech, _ = measure_marks(mech, self.meshed)
-        zero = Constant(jnp.zeros_like(t))
-
-        def with_values(name: str, element: AbstractConstraint) -> AbstractConstraint:
-            """Return an element with motions that have the values of `drive`."""
-            names = names_of_motions(name, element)
-            return element.with_motions([ShiftedMotion(zero, t, *inputs["drive"][each]) for each in names])
-
-        change = lambda group: tuple(with_values(name, element) for name, element in group.items())
-        return with_fields(Mechanism, mech, _drivers=change(mech.drivers), _constraints=change(mech.constraints))
+        return with_drive(mech, t, inputs.get("drive", {}))
 
     def solve(self, inputs: Mapping[str, Any], *, throw: bool = False) -> tuple[Mechanism, Trajectory]:
         """Return the mechanism and its motion at the time t alone, by `kinematics` from the estimate q."""
@@ -264,6 +256,20 @@ class MechanismFunctions(NamedTuple):
         mech, t = self.with_drive(inputs), inputs["t"]
         run = step_from(mech, t, inputs["q"], inputs["v"], self.step_length, self.method, self.formulation)
         return {"q": run.q[1], "v": run.v[1], "status": run.status[1]} | self.positions(mech, run.q[1])
+
+
+def with_drive(mech: Mechanism, t: Array, drive: Mapping[str, Array]) -> Mechanism:
+    """Return the mechanism whose named motions have the value, rate and acceleration of `drive` at the time t."""
+    zero = Constant(jnp.zeros_like(t))
+
+    def with_values(name: str, element: AbstractConstraint) -> AbstractConstraint:
+        """Return an element with motions that have the values of `drive`, and its own if they are not in it."""
+        given = zip(names_of_motions(name, element), element.motions, strict=True)
+        motions = [ShiftedMotion(zero, t, *drive[each]) if each in drive else motion for each, motion in given]
+        return element.with_motions(motions)
+
+    change = lambda group: tuple(with_values(name, element) for name, element in group.items())
+    return with_fields(Mechanism, mech, _drivers=change(mech.drivers), _constraints=change(mech.constraints))
 
 
 def names_of_motions(name: str, element: AbstractConstraint) -> list[str]:
