@@ -201,7 +201,7 @@ class FmuFunctions(NamedTuple):
             t[None], q[None], v[None], a[None], status[None], mech.layout, None, None, None, row(states), names
         )
         points = [x[0] for at in self.points.values() for x in (run.point(*at), run.point_velocity(*at))]
-        elements = {**mech.constraints, **mech.drivers}
+        elements = {**mech.drivers, **mech.constraints}
         driven = [name for name, element in elements.items() if element.motions]
         found = reactions(mech, run) if driven else {}
         return [q, v, *points, *(found[name].effort.reshape(-1) for name in driven)]

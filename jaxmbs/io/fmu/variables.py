@@ -161,7 +161,7 @@ def known_variables(
             for x, y in zip(layout.coordinates, q, strict=True)
         ),
         tuple(
-            Variable(f"start.{rate(x, layout.coordinates)}", "parameter", of_bodies(x, 1), float(v[k]), "at the start")
+            Variable(f"start.velocity.{structured(x)}", "parameter", of_bodies(x, 1), float(v[k]), "at the start")
             for k, x in enumerate(layout.velocities) if k in chosen
         ),
         tuple(
