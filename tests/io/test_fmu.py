@@ -2,10 +2,12 @@
 
 import subprocess
 import zipfile
+from functools import cache
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import jaxmbs as mbs
 from c_library import STRICT, needs_gcc
@@ -16,6 +18,8 @@ from spatial_problems import slider_crank
 fmpy = pytest.importorskip("fmpy")
 fmu_module = pytest.importorskip("fmpy.validation")
 
+# Versions of FMI; the older one is a variant.
+VERSIONS = ["3.0", pytest.param("2.0", marks=pytest.mark.variant)]
 # Communication points of the comparisons (s).
 TIMES = np.linspace(0, 10, 201)
 # Largest step of the comparisons (s).
@@ -95,7 +99,9 @@ def names(run):
 @pytest.mark.parametrize(
     ("model", "version"),
     [
-        pytest.param(model, version, marks=() if (model, version) == ("slider_crank", "3.0") else pytest.mark.variant)
+        pytest.param(
+            model, version, marks=() if (model, version) == ("double_pendulum", "2.0") else pytest.mark.variant
+        )
         for model in MODELS
         for version in ("2.0", "3.0")
     ],
@@ -113,3 +119,228 @@ def test_cosimulation_is_simulate(model, version, tmp_path):
     same(found, run)
     for name in current:
         np.testing.assert_allclose(found[name], run.state("motor.current"), atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def four_bars(tmp_path_factory):
+    """A function that returns the FMU of the four-bar in a version, with its masses, lengths and centres as parameters."""
+    folder = tmp_path_factory.mktemp("fmu")
+    options = {"guess": GUESS, "velocities": {"crank.phi": SPEED}, "parameters": PLAIN, "points": TIP, "step": STEP}
+
+    @cache
+    def file(version):
+        return mbs.export_fmu(free_four_bar, folder / f"bars{version[0]}.fmu", version=version, **options)
+
+    return file
+
+
+class Opened:
+    """An FMU in FMPy, unpacked and ready for initialisation; variables by name."""
+
+    def __init__(self, file, kind, token=None):
+        self.description = fmpy.read_model_description(str(file))
+        self.messages = []
+        self.folder = fmpy.extract(str(file))
+        self.references = {x.name: x.valueReference for x in self.description.modelVariables}
+        if token is not None:
+            self.description.guid = self.description.instantiationToken = token
+        old = self.description.fmiVersion == "2.0"
+        options = {"fmi_type": kind, "logger": None if old else self.log}
+        self.fmu = fmpy.instantiate_fmu(self.folder, self.description, **options)
+        if old:
+            self.fmu.setupExperiment(startTime=0.0)
+
+    def log(self, environment, status, category, message):
+        self.messages.append(message.decode())
+
+    def start(self, changes=None):
+        self.fmu.enterInitializationMode()
+        self.set(changes or {})
+        self.fmu.exitInitializationMode()
+        return self
+
+    def set(self, values):
+        put = getattr(self.fmu, "setFloat64", None) or self.fmu.setReal
+        put([self.references[name] for name in values], list(values.values()))
+
+    def get(self, *names):
+        take = getattr(self.fmu, "getFloat64", None) or self.fmu.getReal
+        return np.array(take([self.references[name] for name in names]))
+
+    def step(self, t, length):
+        self.fmu.doStep(currentCommunicationPoint=t, communicationStepSize=length)
+
+
+@needs_gcc
+@pytest.mark.parametrize("version", VERSIONS)
+def test_changed_parameters_are_assembled(four_bars, version):
+    """With other lengths and centres the FMU finds the configuration and the motion of the changed mechanism."""
+    times = np.linspace(0, 1, 21)
+    q = mbs.assemble(free_four_bar(PLAIN), GUESS).q
+    run = simulated(free_four_bar(CHANGED), q, {"crank.phi": SPEED}, times)
+    found = in_fmpy(four_bars(version), [*names(run), "tip.x", "der(tip.y)"], times, start_values=CHANGES)
+    same(found, run)
+    np.testing.assert_allclose(found["tip.x"], run.point(*TIP["tip"])[:, 0], atol=1e-10)
+    np.testing.assert_allclose(found["der(tip.y)"], run.point_velocity(*TIP["tip"])[:, 1], atol=1e-9)
+    assert fmu_module.validate_fmu(str(four_bars(version))) == []
+
+
+@needs_gcc
+@pytest.mark.parametrize("version", VERSIONS)
+def test_states_go_back_and_errors_name_the_status(four_bars, version):
+    """A step after a state was restored, also from bytes, is repeated to the last bit; a reset begins anew."""
+    opened = Opened(four_bars(version), "CoSimulation").start({"start.velocity.crank.phi": 3.0})
+    fmu, old = opened.fmu, version == "2.0"
+    assert opened.get("der(crank.phi)") == pytest.approx(3)
+    opened.step(0.0, 0.05)
+    kept = (fmu.getFMUstate if old else fmu.getFMUState)()
+    opened.step(0.05, 0.05)
+    first = opened.get("rocker.phi", "der(rocker.phi)")
+    (fmu.setFMUstate if old else fmu.setFMUState)(kept)
+    opened.step(0.05, 0.05)
+    assert opened.get("rocker.phi", "der(rocker.phi)").tolist() == first.tolist()
+    data = (fmu.serializeFMUstate if old else fmu.serializeFMUState)(kept)
+    again = (fmu.deSerializeFMUstate if old else fmu.deserializeFMUState)(data)
+    (fmu.setFMUstate if old else fmu.setFMUState)(again)
+    opened.step(0.05, 0.05)
+    assert opened.get("rocker.phi", "der(rocker.phi)").tolist() == first.tolist()
+    for wrong in ({"mass.rocker": 2.0}, {"rocker.phi": 0.0}, {"time": 1.0}):
+        with pytest.raises(fmpy.fmi1.FMICallException):
+            opened.set(wrong)
+    fmu.reset()
+    if old:
+        fmu.setupExperiment(startTime=0.0)
+    with pytest.raises(fmpy.fmi1.FMICallException):
+        opened.start({"length.ground": 1.0})
+    fmu.freeInstance()
+    if not old:
+        assert opened.messages == [
+            "mass.rocker can be set before the end of initialisation only",
+            "rocker.phi cannot be set",
+            "time cannot be set",
+            "assembly at t = 0: status 1, NOT_ASSEMBLED",
+        ]
+
+
+@needs_gcc
+def test_the_token_of_another_fmu_is_refused(four_bars):
+    with pytest.raises(Exception, match="instantiate"):
+        Opened(four_bars("3.0"), "CoSimulation", "{00000000}")
+
+
+@needs_gcc
+@pytest.mark.parametrize("version", VERSIONS)
+def test_model_exchange(four_bars, version):
+    """Derivatives are those of the motion, also at states that are not closed; their derivatives are differences."""
+    opened = Opened(four_bars(version), "ModelExchange").start()
+    fmu = opened.fmu
+    fmu.enterContinuousTimeMode()
+    states = [name for name in opened.references if name.startswith(("joints.", "rates."))]
+    rates = [f"der({name})" for name in states]
+    count = len(states)
+    start = opened.get(*states)
+
+    def derivatives(t, x):
+        fmu.setTime(t)
+        given, found = np.array(x, float), np.zeros(count)
+        pointer = lambda array: array.ctypes.data_as(fmpy.fmi1.POINTER(fmpy.fmi1.c_double))
+        fmu.setContinuousStates(pointer(given), count)
+        get = fmu.getDerivatives if version == "2.0" else fmu.getContinuousStateDerivatives
+        get(pointer(found), count)
+        return found
+
+    run = simulated(free_four_bar(PLAIN), GUESS, {"crank.phi": SPEED}, np.linspace(0, 1, 11), step=2e-4)
+    found = solve_ivp(derivatives, (0, 1), start, method="DOP853", rtol=1e-11, atol=1e-11)
+    derivatives(1.0, found.y[:, -1])
+    near = opened.get("rocker.phi", "der(rocker.phi)")
+    np.testing.assert_allclose(near, [run.position("rocker.phi")[-1], run.velocity("rocker.phi")[-1]], atol=1e-7)
+    # Off the constraints, states and outputs are closed.
+    derivatives(0.0, start + 1e-3)
+    x = opened.get("crank.phi", "coupler.phi", "rocker.phi")
+    lengths = [PLAIN["length"][name] for name in ("crank", "coupler", "rocker")]
+    closing = np.array(lengths) * [1, 1, -1] @ np.array([np.cos(x), np.sin(x)]).T
+    np.testing.assert_allclose(closing, [PLAIN["length"]["ground"], 0], atol=1e-12)
+    h, identity = 1e-6, np.eye(count)
+    differences = [(derivatives(0.0, start + h * e) - derivatives(0.0, start - h * e)) / (2 * h) for e in identity]
+    derivatives(0.0, start)
+    columns = []
+    for state in states:
+        given = [[opened.references[name] for name in rates], [opened.references[state]], [1.0]]
+        columns.append(fmu.getDirectionalDerivative(*given))
+    np.testing.assert_allclose(columns, differences, atol=1e-6 * np.abs(differences).max())
+
+
+@needs_gcc
+def test_inputs_replace_motions_and_forces(tmp_path):
+    """A motion given by value, rate and acceleration is followed between communication points; a force may jump."""
+    free = motor_slider_crank(motor=False)
+    motor = planar.RevoluteDriver("ground", "crank", mbs.motion.Polynomial((0.2, 1.0, 4.0)))
+    mech = mbs.Mechanism(free.bodies, free.constraints, {"the motor": motor}, free.forces)
+    guess = {"crank": (0, 0, 0.2), "rod": (0.24, 0, 0), "slider": (0.4, 0, 0)}
+    inputs = ("the motor", "push.x")
+    file = mbs.export_fmu(mech, tmp_path / "driven.fmu", guess=guess, inputs=inputs, step=STEP, version="3.0")
+    assert fmu_module.validate_fmu(str(file)) == []
+    opened = Opened(file, "CoSimulation")
+    motion = [f"'the motor'.{part}" for part in ("value", "rate", "acceleration")]
+    assert opened.get(*motion, "push.x").tolist() == [0.2, 1.0, 8.0, 0.5]
+    opened.start()
+    opened.step(0.0, 0.1)
+    angle = 0.2 + 0.1 + 4 * 0.1**2
+    # Crank of 0.1, rod of 0.3.
+    slope = -0.1 * np.sin(angle) * (1 + 0.1 * np.cos(angle) / np.sqrt(0.09 - 0.01 * np.sin(angle) ** 2))
+    found = opened.get("crank.phi", "der(crank.phi)", "der(slider.x)")
+    np.testing.assert_allclose(found, [angle, 1.8, 1.8 * slope], atol=1e-12)
+    # By virtual work, the torque changes by the force times the slope.
+    before = opened.get("'the motor'.effort")
+    opened.set({"push.x": 4.0})
+    np.testing.assert_allclose(opened.get("'the motor'.effort") - before, -3.5 * slope, atol=1e-12)
+    # A new motion from here on.
+    opened.set(dict(zip(motion, (angle, 0.0, -2.0), strict=True)))
+    opened.step(0.1, 0.1)
+    np.testing.assert_allclose(opened.get("crank.phi", "der(crank.phi)"), [angle - 0.01, -0.2], atol=1e-12)
+
+
+@needs_gcc
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sources_compile_without_a_warning(four_bars, version, tmp_path):
+    with zipfile.ZipFile(four_bars(version)) as archive:
+        archive.extractall(tmp_path)
+    sources = tmp_path / "sources"
+    command = ["gcc", *STRICT, "-fsyntax-only", *sorted(sources.glob("fmi?.c"))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_bad_input(tmp_path, monkeypatch):
+    mech = double_pendulum()
+    push = {"push": mbs.PointForce("lower", (0, 0), lambda state: jnp.array([state.t, 0.0]))}
+    pushed = mbs.Mechanism(mech.bodies, mech.constraints, forces=push)
+    guess = MODELS["double_pendulum"]()[1]
+    file = tmp_path / "mech.fmu"
+    same_names = {"upper": ("lower", (0, 0))}
+    cases = [
+        (mech, tmp_path / "mech.zip", {}, "must end in .fmu"),
+        (mech, tmp_path / "a b.fmu", {}, "must be an identifier of C, got 'a b'"),
+        (mech, file, {"version": "1.0"}, "version must be one of '2.0', '3.0'"),
+        (mech, file, {"inputs": "push"}, r"inputs must be a tuple of names"),
+        (mech, file, {"inputs": ("pull",)}, "unknown input .* 'pull'"),
+        (mech, file, {"inputs": ("gravity",)}, "input 'gravity': Gravity has no argument that can be an input"),
+        (pushed, file, {"inputs": ("push.x",)}, "input 'push.x': the FMU replaces value, which must be a number"),
+        (mech, file, {"points": {"tip": ("arm", (0, 0))}}, "point 'tip': unknown body 'arm'"),
+        (mech, file, {"points": same_names}, "two variables of the FMU would be called 'upper.x'"),
+        (mech, file, {"parameters": 1.0}, "parameters need a function"),
+        (lambda b: mech, file, {"parameters": {"on": True}}, "parameters: on must be a real number, got True"),
+        (mech, file, {"step": 0.0}, "step must be positive"),
+        (mech, file, {"method": mbs.RK4}, "method must be an object"),
+        (mech, file, {"formulation": mbs.Augmented()}, "formulation must be an object"),
+        (mech, file, {"guess": {"upper": (np.nan, 0, 0)}}, "NON_FINITE"),
+    ]
+    for given, target, options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            mbs.export_fmu(given, target, **{"guess": guess, "binary": False, **options})
+    with pytest.raises(ValueError, match="double precision"):
+        mbs.export_fmu(mech.astype(jnp.float32), file, guess=guess, binary=False)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(ValueError, match="there is no C compiler 'no-such-compiler'"):
+        mbs.export_fmu(mech, file, guess=guess)
+    assert not list(tmp_path.iterdir())

@@ -58,15 +58,14 @@ class Description(NamedTuple):
 
     def header(self, token: str) -> str:
         """Return the text of model.h."""
-        known, variables = len(self.parts.all), self.variables
+        variables, known = self.variables, len(self.parts.all)
         first_state = known - len(self.parts.states)
-        inputs = len(self.parts.motions) + len(self.parts.forces)
+        first_force = first_state - len(self.parts.forces)
         starts = ", ".join(number_in_c(x.start or 0.0, "f") for x in variables[:first_state])
         numbers = {
-            "VARIABLES": len(variables), "KNOWN": known, "STATES": known - first_state,
-            "FIRST_STATE": first_state, "FIRST_INPUT": first_state - inputs,
-            "MOTIONS": len(self.parts.motions) // 3, "SCALES": self.scales,
-            "CARRY": self.carry, "STATUSES": len(Status), "STEP": self.step,
+            "VARIABLES": len(variables), "KNOWN": known, "FIRST_INPUT": first_force - len(self.parts.motions),
+            "FIRST_FORCE": first_force, "FIRST_STATE": first_state, "STATES": len(self.parts.states),
+            "SCALES": self.scales, "CARRY": self.carry, "STATUSES": len(Status), "STEP": self.step,
         }  # fmt: skip
         return "\n".join([
             "/* Names and numbers of the model; see instance.h. */",

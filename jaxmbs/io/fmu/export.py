@@ -29,7 +29,7 @@ from jaxmbs.io.c_code import motions_of
 from jaxmbs.io.files import replace_file
 from jaxmbs.io.fmu.description import Description
 from jaxmbs.io.fmu.functions import FmuFunctions, VectorForm
-from jaxmbs.io.fmu.variables import PLAIN_NAME, check_unique, known_variables, unknown_variables
+from jaxmbs.io.fmu.variables import PLAIN_NAME, check_unique, known_variables, leaf_names, unknown_variables
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import CSource, PerformanceWarning, ProgramWithFallback
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
@@ -127,12 +127,16 @@ def export_fmu(
     compiler = _compiler(version) if binary else None
 
     build = mech if callable(mech) else lambda _: mech
+    names = leaf_names(parameters)
     real = jax.tree.map(lambda x: jnp.asarray(x, float), parameters) if callable(mech) else ()
     model = build(real)
     require(model.dtype == np.float64, 'an FMU needs double precision: jax.config.update("jax_enable_x64", True)')
+    numbers = [float(x) for leaf in jax.tree.leaves(real) for x in np.ravel(leaf)]
     chosen, length = dict(points or {}), str(unit or getattr(model, "unit", "m"))
     start = simulate(model, (0.0,), guess, velocities, method=method, formulation=formulation, throw=True)
-    known, named, forces = known_variables(model, real, start.q[0], velocities, inputs, formulation, length)
+    known, named, forces = known_variables(
+        model, dict(zip(names, numbers, strict=True)), start.q[0], velocities, inputs, formulation, length
+    )
     unknowns = unknown_variables(model, known.states, chosen, length)
     check_unique(x.name for x in (*known.all, *unknowns))
     sizes, motions = tuple(map(len, known)), tuple(name for name in inputs if name in motions_of(model))

@@ -132,7 +132,7 @@ def leaf_names(tree: Any) -> list[str]:
 
 def known_variables(
     mech: Mechanism,
-    parameters: Any,
+    parameters: Mapping[str, float],
     q: Array,
     velocities: Velocities | None,
     inputs: Sequence[str],
@@ -142,7 +142,6 @@ def known_variables(
     """Return the known variables, the names of the velocities at the start, and the arguments of forces that are inputs."""
     layout, space = mech.layout, formulation.equations(mech).space
     of_bodies, of_joints = Units.of(layout, length), Units.of(space, length)
-    numbers = [float(x) for leaf in jax.tree.leaves(parameters) for x in np.ravel(leaf)]
     v, named = np.asarray(mech.velocities(velocities)), mech.named_velocities(velocities)
     chosen = [k for k, is_kept in enumerate(named or [v.any()] * layout.m) if is_kept]
     motions = motions_of(mech)
@@ -155,7 +154,7 @@ def known_variables(
     ]
     known = KnownVariables(
         (Variable("time", "independent", "s"),),
-        tuple(Variable(x, "parameter", start=y) for x, y in zip(leaf_names(parameters), numbers, strict=True)),
+        tuple(Variable(x, "parameter", start=y) for x, y in parameters.items()),
         tuple(
             Variable(f"start.{structured(x)}", "parameter", of_bodies(x), float(y), "before assembly")
             for x, y in zip(layout.coordinates, q, strict=True)

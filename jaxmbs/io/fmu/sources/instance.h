@@ -212,8 +212,8 @@ static bool step(Instance *instance, double length, double end) {
     if (!good(instance, instance->work.step.out.status, "step")) return false;
     memcpy(state->carry, instance->work.step.out.carry, sizeof state->carry);
     memcpy(&state->values[FIRST_STATE], instance->work.step.out.states, sizeof instance->work.step.out.states);
-    for (size_t k = 0; k < MOTIONS; k++) {
-        double *motion = &state->values[FIRST_INPUT + 3 * k];
+    for (size_t k = FIRST_INPUT; k < FIRST_FORCE; k += 3) {
+        double *motion = &state->values[k];
         motion[0] += length * (motion[1] + length / 2 * motion[2]);
         motion[1] += length * motion[2];
     }
