@@ -1,8 +1,11 @@
 """FMUs in FMPy against `simulate` of the same mechanism, for both versions of FMI."""
 
+import ctypes
+import re
 import subprocess
 import zipfile
 from functools import cache
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +16,7 @@ import jaxmbs as mbs
 from c_library import STRICT, needs_gcc
 from designed_four_bar import GUESS, PLAIN, SPEED, WEIGHT, four_bar
 from jaxmbs import planar
+from jaxmbs.io.fmu.variables import leaf_names
 from spatial_problems import slider_crank
 
 fmpy = pytest.importorskip("fmpy")
@@ -109,9 +113,7 @@ def names(run):
 def test_cosimulation_is_simulate(model, version, tmp_path):
     """Over 10 s, with the same steps; FMPy finds no fault in the description."""
     mech, guess, velocities = MODELS[model]()
-    file = mbs.export_fmu(
-        mech, tmp_path / f"{model}.fmu", version=version, guess=guess, velocities=velocities, step=STEP
-    )
+    file = mbs.export_fmu(mech, tmp_path / f"{model}.fmu", version=version, guess=guess, v0=velocities, step=STEP)
     assert fmu_module.validate_fmu(str(file)) == []
     run = simulated(mech, guess, velocities)
     current = ["states.motor.current"] if "motor" in mech.forces else []
@@ -125,7 +127,7 @@ def test_cosimulation_is_simulate(model, version, tmp_path):
 def four_bars(tmp_path_factory):
     """A function that returns the FMU of the four-bar in a version, with its masses, lengths and centres as parameters."""
     folder = tmp_path_factory.mktemp("fmu")
-    options = {"guess": GUESS, "velocities": {"crank.phi": SPEED}, "parameters": PLAIN, "points": TIP, "step": STEP}
+    options = {"guess": GUESS, "v0": {"crank.phi": SPEED}, "parameters": PLAIN, "points": TIP, "step": STEP}
 
     @cache
     def file(version):
@@ -302,13 +304,30 @@ def test_inputs_replace_motions_and_forces(tmp_path):
 
 @needs_gcc
 @pytest.mark.parametrize("version", VERSIONS)
-def test_sources_compile_without_a_warning(four_bars, version, tmp_path):
+def test_the_interface_is_that_of_the_standard(four_bars, version, tmp_path):
+    """The sources compile without a warning, also against the headers of the standard, and no function is missing."""
     with zipfile.ZipFile(four_bars(version)) as archive:
         archive.extractall(tmp_path)
-    sources = tmp_path / "sources"
-    command = ["gcc", *STRICT, "-fsyntax-only", *sorted(sources.glob("fmi?.c"))]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    sources, headers, prefix = tmp_path / "sources", Path(fmpy.__file__).parent / "c-code", f"fmi{version[0]}"
+    text = (sources / f"{prefix}.c").read_text()
+    own_types = text[text.index("typedef") : text.index(f"static {prefix}Status result")]
+    (sources / "standard.c").write_text(text.replace(own_types, f'#include "{prefix}Functions.h"\n'))
+    for file, options in ((f"{prefix}.c", STRICT), ("standard.c", ["-std=c99", "-Werror", "-isystem", headers])):
+        done = subprocess.run(["gcc", *options, "-fsyntax-only", sources / file], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    (library,) = tmp_path.glob("binaries/*/*.so")
+    expected = re.findall(rf"({prefix}[A-Z]\w+)TYPE\b", (headers / f"{prefix}FunctionTypes.h").read_text())
+    assert len(expected) > 40
+    assert [name for name in expected if not hasattr(ctypes.CDLL(str(library)), name)] == []
+
+
+def test_names_of_parameters():
+    """Structured names of FMI: identifiers, dots and indices from 1; other names are quoted."""
+    tree = {"b": [(0.0, 1.0), np.ones((1, 2))], "a c": {"d": 2}, "e": np.float64(1)}
+    found = leaf_names(tree)
+    assert found == ["'a c'.d", "b[1,1]", "b[1,2]", "b[2,1,1]", "b[2,1,2]", "e"]
+    assert leaf_names(1.0) == ["parameters"]
+    assert leaf_names([1.0]) == ["parameters[1]"]
 
 
 def test_bad_input(tmp_path, monkeypatch):
@@ -330,9 +349,11 @@ def test_bad_input(tmp_path, monkeypatch):
         (mech, file, {"points": same_names}, "two variables of the FMU would be called 'upper.x'"),
         (mech, file, {"parameters": 1.0}, "parameters need a function"),
         (lambda b: mech, file, {"parameters": {"on": True}}, "parameters: on must be a real number, got True"),
+        (mech, file, {"unit": "km"}, "unit must be one of m, mm, .* got 'km'"),
         (mech, file, {"step": 0.0}, "step must be positive"),
         (mech, file, {"method": mbs.RK4}, "method must be an object"),
         (mech, file, {"formulation": mbs.Augmented()}, "formulation must be an object"),
+        (mech, file, {"v0": {"upper.x": 1.0, "upper.phi": 0.0}}, "v0 contradicts the constraints"),
         (mech, file, {"guess": {"upper": (np.nan, 0, 0)}}, "NON_FINITE"),
     ]
     for given, target, options, message in cases:

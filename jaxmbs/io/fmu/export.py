@@ -20,9 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jaxmbs.analyses.assembly import assemble
 from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.dynamics.methods.method import AbstractFixedStep
-from jaxmbs.dynamics.simulate import simulate
+from jaxmbs.dynamics.named_velocities import contradiction
 from jaxmbs.element import require
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.io.c_code import motions_of
@@ -30,6 +31,7 @@ from jaxmbs.io.files import replace_file
 from jaxmbs.io.fmu.description import Description
 from jaxmbs.io.fmu.functions import FmuFunctions, VectorForm
 from jaxmbs.io.fmu.variables import PLAIN_NAME, check_unique, known_variables, leaf_names, unknown_variables
+from jaxmbs.io.models.model import LENGTH_UNITS
 from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import CSource, PerformanceWarning, ProgramWithFallback
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
@@ -56,7 +58,7 @@ def export_fmu(
     *,
     version: str = "2.0",
     guess: Coordinates | None = None,
-    velocities: Velocities | None = None,
+    v0: Velocities | None = None,
     parameters: Any = None,
     inputs: Sequence[str] = (),
     points: Mapping[str, tuple[str, Sequence[float]]] | None = None,
@@ -87,7 +89,7 @@ def export_fmu(
         file: the file, which ends in .fmu; its name is that of the model, an identifier of C.
         version: of FMI, "2.0" or "3.0".
         guess: estimate of the configuration at t = 0.
-        velocities: at t = 0, as for `simulate`.
+        v0: velocities at t = 0, as for `simulate`. Those that are named are parameters, "start.velocity.crank.phi".
         parameters: values of the parameters, any pytree of real numbers.
         inputs: names of drivers, of joints with motions, and of forces. A joint with several motions has inputs "joint_0",
             "joint_1", …; a force may be followed by an axis, "push.x".
@@ -133,9 +135,11 @@ def export_fmu(
     require(model.dtype == np.float64, 'an FMU needs double precision: jax.config.update("jax_enable_x64", True)')
     numbers = [float(x) for leaf in jax.tree.leaves(real) for x in np.ravel(leaf)]
     chosen, length = dict(points or {}), str(unit or getattr(model, "unit", "m"))
-    start = simulate(model, (0.0,), guess, velocities, method=method, formulation=formulation, throw=True)
+    require(length in LENGTH_UNITS, f"unit must be one of {', '.join(LENGTH_UNITS)}, got {length!r}")
+    q = assemble(model, guess, throw=True).q
+    _check_velocities(model, q, v0)
     known, named, forces = known_variables(
-        model, dict(zip(names, numbers, strict=True)), start.q[0], velocities, inputs, formulation, length
+        model, dict(zip(names, numbers, strict=True)), q, v0, inputs, formulation, length
     )
     unknowns = unknown_variables(model, known.states, chosen, length)
     check_unique(x.name for x in (*known.all, *unknowns))
@@ -154,6 +158,14 @@ def export_fmu(
         name, version, tool, sources, known, unknowns, float(step), functions.scales.size, functions.carry.size
     )  # fmt: skip
     return replace_file(path, lambda part: _write(part, found, codes, compiler))
+
+
+def _check_velocities(mech: Mechanism, q: Array, v0: Velocities | None) -> None:
+    """Raise `ValueError` for named velocities that the constraints do not allow."""
+    named = mech.named_velocities(v0)
+    reason = contradiction(mech, q, jnp.zeros(()), mech.velocities(v0), named) if named else None
+    if reason is not None:
+        raise ValueError(reason)
 
 
 def _codes(functions: FmuFunctions, values: Array) -> list[CSource]:

@@ -100,7 +100,7 @@ class FmuFunctions(NamedTuple):
 
     def with_forms(self, values: Float[Array, " known"]) -> FmuFunctions:
         """Return the functions with the forms of scales and carry."""
-        form = VectorForm.of(jax.eval_shape(lambda values: self._start(values)[2], values))
+        form = VectorForm.of(jax.eval_shape(self._scales_at_guess, values))
         known, scales = self._replace(scales=form), jnp.zeros(form.size)
         carry = lambda values, length: known._carry(values, scales, length)[0]
         return known._replace(carry=VectorForm.of(jax.eval_shape(carry, values, jnp.zeros(()))))
@@ -123,8 +123,15 @@ class FmuFunctions(NamedTuple):
 
     def start(self, values: Float[Array, " known"]) -> dict[str, Any]:
         """Return states and scales of the assembled mechanism, as at the start of `simulate`."""
-        equations, (x, u), scales, status = self._start(values)
-        return {"states": states_from(equations, x, u), "scales": vector_of(scales), "status": status}
+        time, _, configuration, velocities, *_ = self.parts(values)
+        mech, t = self.mechanism(values), time[0]
+        v: Velocities = velocities if velocities.size else jnp.zeros(mech.layout.m)
+        v = dict(zip(self.named, velocities, strict=True)) if self.named else v
+        run = simulate_from(mech, t, (0.0,), configuration, v, method=self.method, formulation=self.formulation)
+        equations = equations_of(self.formulation, finite(mech)[0])
+        x, u = equations.from_bodies(run.q[0], run.v[0], t)
+        scales = vector_of(equations.scales(x, t))
+        return {"states": states_from(equations, x, u), "scales": scales, "status": run.status[0]}
 
     def close(self, values: Float[Array, " known"], scales: Array, length: Array) -> dict[str, Any]:
         """Return the carry of the integrator at closed states, for steps of a length."""
@@ -163,16 +170,11 @@ class FmuFunctions(NamedTuple):
         _, sensitivity, status = jax.jvp(unknowns, (values,), (seed,), has_aux=True)
         return {"sensitivity": sensitivity, "status": status}
 
-    def _start(self, values: Float[Array, " known"]) -> tuple[AbstractEquations, tuple[Array, Array], Any, Array]:
-        """Return equations, coordinates and velocities at the start, scales, and the status."""
-        time, _, configuration, velocities, *_ = self.parts(values)
-        mech, t = self.mechanism(values), time[0]
-        v: Velocities = velocities if velocities.size else jnp.zeros(mech.layout.m)
-        v = dict(zip(self.named, velocities, strict=True)) if self.named else v
-        run = simulate_from(mech, t, (0.0,), configuration, v, method=self.method, formulation=self.formulation)
-        equations = equations_of(self.formulation, finite(mech)[0])
-        x, u = equations.from_bodies(run.q[0], run.v[0], t)
-        return equations, (x, u), equations.scales(x, t), run.status[0]
+    def _scales_at_guess(self, values: Float[Array, " known"]) -> Any:
+        """Return scales of the form of those at the start."""
+        mech, parts = self.mechanism(values), self.parts(values)
+        equations, t = equations_of(self.formulation, mech), parts[0][0]
+        return equations.scales(equations.from_bodies(parts[2], jnp.zeros(mech.layout.m), t)[0], t)
 
     def _carry(self, values: Float[Array, " known"], scales: Array, length: Array) -> tuple[Any, Array]:
         """Return the carry of the integrator at closed states, and the status."""

@@ -126,7 +126,7 @@ def leaf_names(tree: Any) -> list[str]:
         indices = (
             [""] if not array.ndim else [f"[{','.join(str(k + 1) for k in at)}]" for at in np.ndindex(array.shape)]
         )
-        names += [name + index for index in indices]
+        names += [(name + index).replace("][", ",") for index in indices]
     return names
 
 
