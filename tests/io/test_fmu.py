@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 import jaxmbs as mbs
 from c_library import STRICT, needs_gcc
 from designed_four_bar import GUESS, PLAIN, SPEED, WEIGHT, four_bar
-from jaxmbs import planar
+from jaxmbs import planar, spatial
 from jaxmbs.io.fmu.variables import leaf_names
 from spatial_problems import slider_crank
 
@@ -336,6 +336,8 @@ def test_bad_input(tmp_path, monkeypatch):
     pushed = mbs.Mechanism(mech.bodies, mech.constraints, forces=push)
     guess = MODELS["double_pendulum"]()[1]
     file = tmp_path / "mech.fmu"
+    moved = spatial.RelativeJoint("ground", "plate", position=("fixed", "fixed", mbs.motion.Ramp(rate=1.0)))
+    table = mbs.Mechanism({"plate": spatial.Body(2.0, 0.3)}, {"table": moved})
     same_names = {"upper": ("lower", (0, 0))}
     cases = [
         (mech, tmp_path / "mech.zip", {}, "must end in .fmu"),
@@ -350,6 +352,7 @@ def test_bad_input(tmp_path, monkeypatch):
         (mech, file, {"parameters": 1.0}, "parameters need a function"),
         (lambda b: mech, file, {"parameters": {"on": True}}, "parameters: on must be a real number, got True"),
         (mech, file, {"unit": "km"}, "unit must be one of m, mm, .* got 'km'"),
+        (table, file, {"guess": None}, "the motions determine all joint coordinates"),
         (mech, file, {"step": 0.0}, "step must be positive"),
         (mech, file, {"method": mbs.RK4}, "method must be an object"),
         (mech, file, {"formulation": mbs.Augmented()}, "formulation must be an object"),

@@ -105,7 +105,8 @@ def export_fmu(
 
     Raises:
         ValueError: an unknown name, a name that stands for two variables, an input that is a function in the model, a guess
-            that cannot be assembled, single precision, or no C compiler.
+            that cannot be assembled, motions that determine all joint coordinates of an open chain, single precision, or no
+            C compiler.
         ProgramError: a function of yours in the mechanism cannot be written as a list of scalar operations.
 
     Examples:

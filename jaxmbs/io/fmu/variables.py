@@ -141,6 +141,7 @@ def known_variables(
 ) -> tuple[KnownVariables, tuple[str, ...], tuple[Input, ...]]:
     """Return the known variables, the names of the velocities at the start, and the arguments of forces that are inputs."""
     layout, space = mech.layout, formulation.equations(mech).space
+    require(space.m, "the motions determine all joint coordinates, so that an FMU has no states; see `export_c`")
     of_bodies, of_joints = Units.of(layout, length), Units.of(space, length)
     v, named = np.asarray(mech.velocities(velocities)), mech.named_velocities(velocities)
     chosen = [k for k, is_kept in enumerate(named or [v.any()] * layout.m) if is_kept]
