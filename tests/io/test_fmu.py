@@ -336,7 +336,8 @@ def test_bad_input(tmp_path, monkeypatch):
     pushed = mbs.Mechanism(mech.bodies, mech.constraints, forces=push)
     guess = MODELS["double_pendulum"]()[1]
     file = tmp_path / "mech.fmu"
-    moved = spatial.RelativeJoint("ground", "plate", position=("fixed", "fixed", mbs.motion.Ramp(rate=1.0)))
+    slide = ("fixed", "fixed", mbs.motion.Ramp(rate=1.0))
+    moved = spatial.RelativeJoint("ground", "plate", position=slide, orientation=("fixed", "fixed", "fixed"))
     table = mbs.Mechanism({"plate": spatial.Body(2.0, 0.3)}, {"table": moved})
     same_names = {"upper": ("lower", (0, 0))}
     cases = [
