@@ -132,7 +132,7 @@ _LATE = ("env", "identification", "io", "planar", "spatial", "sweeps", "synthesi
 # Public names of the modules in `_LATE`.
 _NAMES_OF_LATE = {
     "identification": ("Identified", "Record", "identify"),
-    "io": ("Model", "ModelError", "export_c", "export_html", "load", "load_trajectory", "save"),
+    "io": ("Model", "ModelError", "export_c", "export_fmu", "export_html", "load", "load_trajectory", "save"),
     "sweeps": ("sweep",),
     "viz": ("show",),
 }

@@ -1,4 +1,4 @@
-"""`jaxmbs export`: write functions of a model as C, or the model as a web page to drag."""
+"""`jaxmbs export`: write functions of a model as C, or the model as an FMU or as a web page to drag."""
 
 from __future__ import annotations
 
@@ -10,81 +10,123 @@ import jaxmbs as mbs
 from jaxmbs.cli.options import add_model, finite, read_model
 from jaxmbs.cli.report import Report, working
 from jaxmbs.cli.varied import check_values, number_at, place_of, with_number
-from jaxmbs.element import errors_of
+from jaxmbs.element import errors_of, require
 
 
 def arguments(parser) -> None:
     """Add the arguments of `jaxmbs export` to its parser."""
     add_model(parser)
     parser.add_argument("--c", type=Path, metavar="FOLDER", help="folder for the C code")
-    parser.add_argument(
-        "--functions",
-        nargs="+",
-        default=["kinematics"],
-        metavar="NAME",
-        help="one or more of kinematics, inverse_dynamics, jacobian, step (kinematics)",
-    )
-    parser.add_argument("--step", type=float, default=1e-3, help="length of a step in seconds (1e-3)")
-    parser.add_argument("--name", help="first part of the names of functions and files (the name of the model file)")
+    parser.add_argument("--fmu", type=Path, metavar="FILE", help="an FMU for co-simulation and model exchange")
     parser.add_argument("--html", type=Path, metavar="FILE", help="a web page with the mechanism to drag")
     parser.add_argument(
-        "--point", nargs="+", metavar=("BODY", "X"), help="body and coordinates of the point whose curve the page draws"
+        "--point", nargs="+", metavar=("BODY", "X"),
+        help='body and coordinates of a point: an output "point" of C code and FMU, and the curve of the page',
+    )  # fmt: skip
+    parser.add_argument(
+        "--parameters", nargs="+", default=[], metavar="PLACE",
+        help="with --c and --fmu, numbers that are parameters: bodies.rod.mass, constraints.A.point_i.0, …",
+    )  # fmt: skip
+    parser.add_argument("--step", type=float, default=1e-3, help="length of a step in seconds (1e-3)")
+    parser.add_argument(
+        "--functions", nargs="+", default=["kinematics"], metavar="NAME",
+        help="with --c, one or more of kinematics, inverse_dynamics, jacobian, step, linearisation (kinematics)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--name", help="with --c, first part of the names of functions and files (the name of the model file)"
     )
+    parser.add_argument("--fmi", choices=("2.0", "3.0"), default="2.0", help="version of the FMU (2.0)")
+    parser.add_argument(
+        "--inputs", nargs="+", default=[], metavar="NAME",
+        help="drivers and forces that are inputs of the FMU, and forces of the linearisation in C",
+    )  # fmt: skip
+    parser.add_argument("--no-binary", action="store_true", help="an FMU of sources only, which needs no C compiler")
     parser.add_argument(
         "--vary", action="append", default=[], metavar="PLACE=LOW:HIGH",
-        help="a slider of the page, in place of those for lengths, for a number: constraints.A.point_i.0=0.1:0.3",
+        help="with --html, a slider for a number, in place of those for lengths: constraints.A.point_i.0=0.1:0.3",
     )  # fmt: skip
 
 
 def run(args) -> Report:
-    """Read a model, and write its functions or its page."""
-    if args.c is None and args.html is None:
-        raise ValueError("nothing to write: give --c FOLDER, --html FILE, or both")
-    if args.html is None and (args.point or args.vary):
-        raise ValueError("--point and --vary are for a page: give --html FILE")
-    model = read_model(args)
+    """Read a model, and write what is asked for."""
+    targets = {"C code": (args.c, _write_c), "the FMU": (args.fmu, _write_fmu), "the page": (args.html, _write_page)}
+    require(
+        any(path is not None for path, _ in targets.values()),
+        "nothing to write: give --c FOLDER, --fmu FILE or --html FILE",
+    )
+    require(args.html is not None or not args.vary, "--vary is for a page: give --html FILE")
+    model, point, files = read_model(args), _point(args.point), []
+    for what, (path, write) in targets.items():
+        if path is not None:
+            with working(f"writing {what}"):
+                files += write(model, point, args)
+    return Report({"written": [str(file) for file in files]})
+
+
+def _write_c(model, point, args) -> list[Path]:
+    """Write functions of a model as C."""
     stem = re.sub(r"[^A-Za-z0-9]+", "_", args.model.name.partition(".")[0]).strip("_")
     name = args.name or (stem if stem[:1].isalpha() else f"model_{stem}")
-    values = {"name": name}
-    files = []
-    if args.html is not None:
-        with working("writing the page"):
-            files.append(_write_page(model, args))
-    if args.c is not None:
-        with working("writing C code"):
-            files += mbs.export_c(model, args.c, args.functions, guess=model.guess, step=args.step, name=name)
-        values["functions"] = args.functions
-    return Report(values | {"written": [str(file) for file in files]})
+    places = {place: place_of(model, place) for place in args.parameters}
+    options = {"guess": model.guess, "step": args.step, "linear_inputs": args.inputs, "name": name, "points": point}
+    if not places:
+        return mbs.export_c(model, args.c, args.functions, **options)
+    return mbs.export_c(
+        _with_numbers(model, places), args.c, args.functions, parameters=_numbers(model, places), **options
+    )
 
 
-def _write_page(model, args) -> Path:
+def _write_fmu(model, point, args) -> list[Path]:
+    """Write a model as an FMU."""
+    places = {place: place_of(model, place) for place in args.parameters}
+    options = {"version": args.fmi, "inputs": args.inputs, "step": args.step, "binary": not args.no_binary}
+    build, numbers = _with_numbers(model, places), _numbers(model, places)
+    return [mbs.export_fmu(build, args.fmu, parameters=numbers, points=point, **options)]
+
+
+def _write_page(model, point, args) -> list[Path]:
     """Write the page of a model."""
-    point = None
-    if args.point:
-        body, *numbers = args.point
-        try:
-            point = (body, [finite(x) for x in numbers])
-        except argparse.ArgumentTypeError as error:
-            raise ValueError(f"--point: each coordinate {error}") from None
     title = getattr(model, "name", None) or args.model.stem
+    options = {"guess": model.guess, "point": None if point is None else point["point"], "title": title}
     if not args.vary:
-        return mbs.export_html(model, args.html, guess=model.guess, point=point, title=title)
+        return [mbs.export_html(model, args.html, **options)]
     design, places = {}, {}
     for text in args.vary:
         with errors_of("--vary"):
-            path, (low, high) = _range(text)
-            places[path] = place_of(model, path)
-            check_values(model, places[path], (low, high))
-            design[path] = (low, high, number_at(model, places[path]))
+            name, (low, high) = _range(text)
+            places[name] = place_of(model, name)
+            check_values(model, places[name], (low, high))
+            design[name] = (low, high, number_at(model, places[name]))
+    return [mbs.export_html(_with_numbers(model, places), args.html, design=design, **options)]
+
+
+def _with_numbers(model, places):
+    """Return a function of numbers by place, such as {"bodies.rod.mass": 2.0}, that returns the model with them."""
 
     def build(numbers):
         """Return the model with other numbers."""
         varied = model
-        for path, value in numbers.items():
-            varied = with_number(varied, places[path], value)
+        for name, value in numbers.items():
+            varied = with_number(varied, places[name], value)
         return varied
 
-    return mbs.export_html(build, args.html, guess=model.guess, design=design, point=point, title=title)
+    return build
+
+
+def _numbers(model, places):
+    """Return the numbers of a model at places, by name."""
+    return {name: number_at(model, place) for name, place in places.items()}
+
+
+def _point(words):
+    """Return the body and the coordinates of `--point` in a dict; None without it."""
+    if words is None:
+        return None
+    body, *numbers = words
+    try:
+        return {"point": (body, [finite(x) for x in numbers])}
+    except argparse.ArgumentTypeError as error:
+        raise ValueError(f"--point: each coordinate {error}") from None
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:

@@ -28,7 +28,7 @@ COMMANDS = {
     "identify": "parameters of a model from measurements of its motion",
     "sweep": "quantities of the motion of very many variants, kept in a folder",
     "convert": "write a model in another format",
-    "export": "write functions of a model as C code, or the model as a web page",
+    "export": "write functions of a model as C code, or the model as an FMU or a web page",
     "schema": "the JSON Schema of model files",
     "cache": "list or clear the compiled programs on disk",
 }

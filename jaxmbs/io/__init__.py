@@ -1,6 +1,7 @@
 """Files: models of mechanisms (`models`), results of synthesis (`results`), curves (`outlines`), and trajectories."""
 
 from jaxmbs.io.c_code import export_c as export_c
+from jaxmbs.io.fmu import export_fmu as export_fmu
 from jaxmbs.io.html_page import export_html as export_html
 from jaxmbs.io.models import Model as Model
 from jaxmbs.io.models import ModelError as ModelError

@@ -16,19 +16,18 @@ from jaxtyping import Array
 
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.kinematics import kinematics, motion_near
-from jaxmbs.dynamics.linear_inputs import ShiftedMotion
 from jaxmbs.dynamics.linearisation import Linearisation, linearise
 from jaxmbs.dynamics.methods.explicit import RK4, SemiImplicitEuler
 from jaxmbs.dynamics.methods.method import AbstractFixedStep
 from jaxmbs.dynamics.reactions import reactions
 from jaxmbs.dynamics.single_step import single_step
-from jaxmbs.element import AbstractConstraint, require, unknown
+from jaxmbs.element import require, unknown
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.formulations.stateful import stateful_forces
+from jaxmbs.io.driven_motions import motions_of, with_drive
 from jaxmbs.io.files import replace_file
-from jaxmbs.motion import AbstractMotion, Constant
-from jaxmbs.numerics.arrays import instance_of, with_fields
+from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import CSource, PerformanceWarning, ProgramWithFallback, StructMember, number_in_c
 from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Coordinates, Mechanism
@@ -246,15 +245,7 @@ class MechanismFunctions(NamedTuple):
         mech, t = self.build(inputs.get("parameters")), inputs["t"]
         if self.meshed is not None:
             mech, _ = measure_marks(mech, self.meshed)
-        zero = Constant(jnp.zeros_like(t))
-
-        def with_values(name: str, element: AbstractConstraint) -> AbstractConstraint:
-            """Return an element with motions that have the values of `drive`."""
-            names = names_of_motions(name, element)
-            return element.with_motions([ShiftedMotion(zero, t, *inputs["drive"][each]) for each in names])
-
-        change = lambda group: tuple(with_values(name, element) for name, element in group.items())
-        return with_fields(Mechanism, mech, _drivers=change(mech.drivers), _constraints=change(mech.constraints))
+        return with_drive(mech, t, inputs.get("drive", {}))
 
     def solve(self, inputs: Mapping[str, Any]) -> tuple[Mechanism, Trajectory]:
         """Return the mechanism and its motion at the time t alone, by Newton steps from the estimate q."""
@@ -302,22 +293,6 @@ class MechanismFunctions(NamedTuple):
         """Return the matrices of small motions about a state, and the status."""
         found = self._linearise(inputs)
         return {"A": found.A, "B": found.B, "C": found.C, "D": found.D, "status": found.status}
-
-
-def names_of_motions(name: str, element: AbstractConstraint) -> list[str]:
-    """Return names of the motions of an element: its own if it has one motion, else with numbers."""
-    count = len(element.motions)
-    return [name] if count == 1 else [f"{name}_{k}" for k in range(count)]
-
-
-def motions_of(mech: Mechanism) -> dict[str, AbstractMotion]:
-    """Return all motions of drivers and joints, by the names that `names_of_motions` gives them."""
-    found: dict[str, AbstractMotion] = {}
-    for name, element in {**mech.drivers, **mech.constraints}.items():
-        for each, motion in zip(names_of_motions(name, element), element.motions, strict=True):
-            require(each not in found, f"two motions are called {each!r}; rename the driver or joint {name!r}")
-            found[each] = motion
-    return found
 
 
 def _as_real(x: Any) -> Any:

@@ -18,14 +18,13 @@ import numpy as np
 from jaxmbs import planar, spatial
 from jaxmbs.analyses.assembly import assemble
 from jaxmbs.analyses.kinematics import kinematics
-from jaxmbs.dynamics.methods.explicit import RK4
 from jaxmbs.element import GROUND, AbstractConstraint, errors_of, require, unknown
-from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
-from jaxmbs.io.c_code import MechanismFunctions, motions_of, names_of_motions
+from jaxmbs.io.driven_motions import motions_of, names_of_motions, with_drive
 from jaxmbs.io.files import replace_file
 from jaxmbs.io.sliders import Slider, lengths_of, missing_drivers, with_drivers, with_lengths
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import PerformanceWarning, ProgramWithFallback
+from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 
 # Steps of the range of a driver, or of its turn, in the motion that the page computes.
@@ -156,7 +155,6 @@ class PageFunctions:
         self.q = assemble(first, guess, throw=True).q
         more = missing_drivers(first, self.q)
         self.build = (lambda values: with_drivers(build(values), more)) if more else build
-        self.functions = MechanismFunctions(self.build, {}, 0.0, RK4(), JointCoordinates(), self.q)
         self.mech = self.build(values)
         self.motions = motions_of(self.mech)
         elements: dict[str, AbstractConstraint] = {**self.mech.drivers, **self.mech.constraints}
@@ -209,7 +207,7 @@ class PageFunctions:
         """Return the motion from a configuration near q with constant rates of the drivers."""
         zero = jnp.zeros((), q.dtype)
         given = {name: jnp.stack([drive[k], rates[k], zero]) for k, name in enumerate(self.motions)}
-        mech = self.functions.with_drive({"parameters": values, "t": zero, "drive": given})
+        mech = with_drive(measure_marks(self.build(values), self.q)[0], zero, given)
         return kinematics(mech, jnp.linspace(0, 1, STEPS + 1, dtype=q.dtype), q)
 
     def motion_samples(self, driver: dict[str, Any]) -> np.ndarray:

@@ -5,7 +5,9 @@ import json
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -191,6 +193,16 @@ def test_export_writes_c_code(run, tmp_path):
     assert "void engine_kinematics(" in (tmp_path / "code" / "engine_kinematics.h").read_text()
 
 
+def test_export_writes_an_fmu(run, tmp_path):
+    code, found, _ = run("export", PENDULUM, "--fmu", "two.fmu", "--parameters", "bodies.upper.mass", "--no-binary")
+    assert (code, found["written"]) == (0, ["two.fmu"])
+    with zipfile.ZipFile(tmp_path / "two.fmu") as archive:
+        assert "sources/fmi2.c" in archive.namelist()
+        variables = ElementTree.fromstring(archive.read("modelDescription.xml")).find("ModelVariables")
+    starts = {x.get("name"): x.find("Real").get("start") for x in variables}
+    assert float(starts["bodies.upper.mass"]) == mbs.load(PENDULUM).bodies["upper"].mass
+
+
 def test_convert_keeps_the_numbers(run, tmp_path):
     code, found, _ = run("convert", SLIDER, "copy.json")
     assert (code, found["constraints"]) == (0, 4)
@@ -216,6 +228,7 @@ BAD = {
     "no such body": ("animate", SLIDER, "film.gif", "--trace", "rd"),
     "point of another space": ("animate", SLIDER, "film.gif", "--trace", "rod", 1, 2, 3),
     "drivers missing": ("kinematics", PENDULUM, "--output", "run.csv"),
+    "number that is not there": ("export", SLIDER, "--fmu", "mech.fmu", "--parameters", "bodies.rod.length"),
     "wrong output of a model": ("convert", SLIDER, "model.urdf"),
     "no such table": ("synthesize", "path", "nothing.csv"),
     "words in a table": ("synthesize", "path", "words.csv"),

@@ -219,7 +219,12 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
     ),
     "kane.md": (FOUR_BAR + BOOM, ""),
     "interactive.md": ("", "from pathlib import Path\nassert Path('four_bar.html').exists()"),
-    "c_code.md": ("", "assert Path('robot/tip/tip_kinematics.c').exists()"),
+    "c_code.md": ("", "from pathlib import Path\nassert Path('robot/tip/tip_kinematics.c').exists()"),
+    "fmu.md": (
+        "",
+        "run = mbs.simulate(press({'crank': 0.1, 'rod': 0.35}), [0.0, 1e-2], at, step=1e-3)\n"
+        "assert abs(found['slider.x'][0] - run.position('slider.x')[0]) < 1e-12 and found['crank.phi'][-1] > 1",
+    ),
     "planar_kinematics.md": (FOUR_BAR, "assert assembly.status == 0 and not motion.status.any()"),
     "programs.md": (FOUR_BAR + PROGRAM, 'assert "export function turn(" in text'),
     "limitations.md": (

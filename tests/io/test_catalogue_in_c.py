@@ -12,7 +12,8 @@ import pytest
 
 import jaxmbs as mbs
 from c_library import CHECKED, Compiled, needs_gcc, over_samples
-from jaxmbs.io.c_code import MechanismFunctions, motions_of
+from jaxmbs.io.c_code import MechanismFunctions
+from jaxmbs.io.driven_motions import motions_of
 from planar_catalogue import CATALOGUE
 from random_mechanisms import KINDS, random_tree
 

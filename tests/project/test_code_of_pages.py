@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = {path.relative_to(ROOT / "docs").as_posix(): path for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES |= {name: ROOT / name for name in ("README.md", "CONTRIBUTING.md")}
 # Packages that the code of a page needs.
-NEEDS = {"cad.md": ("build123d", "viser"), "files.md": ("mujoco",)}
+NEEDS = {"cad.md": ("build123d", "viser"), "files.md": ("mujoco",), "fmu.md": ("fmpy",)}
 SLOW = {"identification.md"} | {page for page in PAGES if page.startswith("synthesis/")}
 
 
