@@ -125,7 +125,13 @@ def _deviations(cases: list[dict]) -> str:
         group = [line for line in _lines(cases) if lower < line["tolerance"] <= upper]
         largest = max((line["deviation"] for line in group), default=0.0)
         # The last group has limits of different kinds, whose amounts cannot be compared.
-        shown = ("exact" if not largest else "**different**") if not upper else "in different units" if upper > 1 else _number(largest)
+        shown = (
+            ("exact" if not largest else "**different**")
+            if not upper
+            else "in different units"
+            if upper > 1
+            else _number(largest)
+        )
         rows.append(f"| {kind} | {len(group)} | {shown} |")
         lower = upper
     return "\n".join(rows)
