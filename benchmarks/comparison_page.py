@@ -87,9 +87,9 @@ A four-bar whose coupler point passes eighteen points at given crank angles is s
 documentation (*documented*) and once with its batched solver (*batched*). jaxmbs uses least squares from several random
 initial designs (*starts*). *As good as batched* and *as good as documented* are the runs with the fewest starts whose
 error is at most that of this swarm. The error is the sum of squared distances; for jaxmbs it is the largest of ten seeds.
-The first call of jaxmbs, which compiles, is not counted. A swarm is random: in another run, with other seeds, it has other
-errors, see [Published problems](synthesis/published_problems.md#beside-a-particle-swarm). pylinkage's syntheses by Burmester and Freudenstein are for a few
-exact points, and are not compared."""
+The first call of jaxmbs, which compiles, is not counted. A swarm is random: in another run it has other errors, see
+[Published problems](synthesis/published_problems.md#beside-a-particle-swarm). pylinkage's syntheses by Burmester and
+Freudenstein are for a few exact points, and are not compared."""
 
 # Section on abilities that are not measured, from the documentation of the tools: tables with a column for each tool.
 ABILITIES = Path(__file__).with_name("abilities.md").read_text().rstrip()

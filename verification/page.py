@@ -125,13 +125,9 @@ def _deviations(cases: list[dict]) -> str:
         group = [line for line in _lines(cases) if lower < line["tolerance"] <= upper]
         largest = max((line["deviation"] for line in group), default=0.0)
         # The last group has limits of different kinds, whose amounts cannot be compared.
-        shown = (
-            ("exact" if not largest else "**different**")
-            if not upper
-            else "in different units"
-            if upper > 1
-            else _number(largest)
-        )
+        shown = "in different units" if upper > 1 else _number(largest)
+        if not upper:
+            shown = "**different**" if largest else "exact"
         rows.append(f"| {kind} | {len(group)} | {shown} |")
         lower = upper
     return "\n".join(rows)
