@@ -39,8 +39,8 @@ TURN = """\
 ## Following a closed loop
 
 The crank of a four-bar turns once, in 360 poses. The error is the largest distance of the pin between coupler and
-rocker from its closed form. Times are for one pose. A pose of a batch takes about half the time if a turn has 100
-poses, because the results then need less memory. The last column is for the gradient by the lengths of a sum of
+rocker from its closed form. Times are for one pose. With fewer poses, as on other pages, a pose of a batch takes
+less time, because the results need less memory. The last column is for the gradient by the lengths of a sum of
 squared positions, in a batch of {batch:,}."""
 
 # Text of the section on the fall of a four-bar.
