@@ -216,7 +216,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
         PISTON + "assert not mbs.simulate(engine(forces), jnp.array([0, 2e-3]), at, step=1e-3).status.any()",
     ),
     "kane.md": (FOUR_BAR + BOOM, ""),
-    "c_code.md": ("", "assert Path('robot/tip/tip_kinematics.c').exists()"),
+    "c_code.md": ("", "from pathlib import Path\nassert Path('robot/tip/tip_kinematics.c').exists()"),
     "planar_kinematics.md": (FOUR_BAR, "assert assembly.status == 0 and not motion.status.any()"),
     "programs.md": (FOUR_BAR + PROGRAM, 'assert "export function turn(" in text'),
     "limitations.md": (
@@ -242,7 +242,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
 # Pages with code that other tests run.
 ELSEWHERE = {"learning.md", "troubleshooting.md", "from_your_tool.md"}
 # Texts in blocks that need more than a computer has; such blocks are only compiled.
-ONLY_COMPILED = ("import pylinkage", "pylinkage.", "submitit", "jax.distributed", '@case("IFToMM"')
+ONLY_COMPILED = ("import pylinkage", "pylinkage.", "submitit", "dask.distributed", "jax.distributed", '@case("IFToMM"')
 # Numbers of samples that take long, and what the tests take in place of them.
 SMALLER = {"2**20": "64", "jnp.linspace(0.9, 1.1, 1000)": "jnp.linspace(0.9, 1.1, 3)"}
 # Options by which the tests shorten each kind of search.
