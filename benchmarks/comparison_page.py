@@ -25,7 +25,7 @@ This page compares jaxmbs with other tools, task by task. `make comparison` meas
 writes this page. Errors are differences from a reference solution: a closed form for positions, a motion that SciPy
 integrates from Lagrange's equation in one coordinate for the four-bar, and Pinocchio's motion for the chain. Problems
 with published numbers are on the page [Published problems](verification.md), times on GPUs on the page [On
-GPUs](gpus.md). Times on [other pages](programs.md#how-fast) are of other runs, which
+GPUs](gpus.md). Times on [other pages](programs.md#how-fast) are of other runs and settings, which
 differ by up to a factor of two.
 `benchmarks/loops/README.md` compares tools on six mechanisms in space with one to seven loops.
 
@@ -39,16 +39,17 @@ TURN = """\
 ## Following a closed loop
 
 The crank of a four-bar turns once, in 360 poses. The error is the largest distance of the pin between coupler and
-rocker from its closed form. Times are for one pose. The last column is for the gradient by the lengths of a sum of
+rocker from its closed form. Times are for one pose. With fewer poses, as on other pages, a pose of a batch takes
+less time, because the results need less memory. The last column is for the gradient by the lengths of a sum of
 squared positions, in a batch of {batch:,}."""
 
 # Text of the section on the fall of a four-bar.
 FALL = """\
 ## A motion at equal error
 
-The four-bar falls from rest for 1 s. Every tool simulates this motion several times, each time with steps half as long.
-The error is that of the final angle of the crank. The table has the time in milliseconds of the cheapest run whose error
-is at most the bound at the head of the column.
+The four-bar falls from rest for 1 s. Every tool simulates this motion with 50, 100, 200, … steps. The error is that of
+the final angle of the crank. The table has the time in milliseconds, and in brackets the number of steps, of the
+cheapest run whose error is at most the bound at the head of the column. Where 50 steps are enough, fewer may be, too.
 
 jaxmbs closes the loop to rounding in every step, and checks every sample. MuJoCo closes it by a soft constraint, the
 equality `connect`, here with the stiffness that gives the smallest error. Pinocchio solves the constraint for
@@ -86,8 +87,9 @@ A four-bar whose coupler point passes eighteen points at given crank angles is s
 documentation (*documented*) and once with its batched solver (*batched*). jaxmbs uses least squares from several random
 initial designs (*starts*). *As good as batched* and *as good as documented* are the runs with the fewest starts whose
 error is at most that of this swarm. The error is the sum of squared distances; for jaxmbs it is the largest of ten seeds.
-The first call of jaxmbs, which compiles, is not counted. pylinkage's syntheses by Burmester and Freudenstein are for a few
-exact points, and are not compared."""
+The first call of jaxmbs, which compiles, is not counted. A swarm is random: in another run it has other errors, see
+[Published problems](synthesis/published_problems.md#beside-a-particle-swarm). pylinkage's syntheses by Burmester and
+Freudenstein are for a few exact points, and are not compared."""
 
 # Section on abilities that are not measured, from the documentation of the tools: tables with a column for each tool.
 ABILITIES = Path(__file__).with_name("abilities.md").read_text().rstrip()
@@ -136,9 +138,10 @@ def absent(results: dict, task: str) -> list[str]:
 def cost(points: list, level: float) -> str:
     """Return the computing time in ms of the cheapest run with at most an error `level`, else the smallest error."""
     points = [AccuracyRun(*point) for point in points]
-    within = [point.seconds for point in points if point.error <= level]
+    within = [point for point in points if point.error <= level]
     if within:
-        return digits(1e3 * min(within))
+        cheapest = min(within, key=lambda point: point.seconds)
+        return f"{digits(1e3 * cheapest.seconds)} ({cheapest.steps:,})"
     return f"not reached (smallest error {min(p.error for p in points):.0e})" if points else "every run failed"
 
 
@@ -208,6 +211,7 @@ def better(results: dict) -> str:
 - **Contact, walking, grasping**: MuJoCo, or MJX for many at once.
 - **Flexible bodies, large displacements of beams and cables**: Exudyn.
 - **One evaluation at a time in a controller, in C++**: Pinocchio, with derivatives by states and torques in closed form.
+  jaxmbs writes [C code](c_code.md) of a mechanism for controllers, also with closed loops.
 - **A short time to the first result**: {quick} needs {soon} s, jaxmbs {ours} s (see [The first result](#the-first-result)).
 - **Positions of a planar linkage of dyads (pairs of bars), one at a time**: pylinkage, whose closed forms need no solver.
 - **Open chains of robots in a JAX program, with contact**: JaxSim.

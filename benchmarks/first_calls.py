@@ -29,6 +29,7 @@ bars = jax.tree.map(jnp.asarray, models.FOUR_BAR)
 start = models.four_bar_guess(models.FOUR_BAR)
 driven = lambda b: models.four_bar(b, motor=True)
 last = lambda run: jnp.sum(run.q[-1] ** 2)
+turn = lambda b: mbs.kinematics(driven(b), times, start)
 def swing(b, formulation=None):
     mech = models.four_bar(b)
     return mbs.simulate(mech, times, start, None, step=0.01, method=mbs.RK4(), formulation=formulation)
@@ -48,21 +49,22 @@ print(imported, seconds, kilobytes / 1024)
 # Code that defines `call`, for each case.
 CASES = {
     "assemble, four-bar": "call = lambda: mbs.assemble(driven(bars), start)",
-    "kinematics, four-bar": "call = lambda: mbs.kinematics(driven(bars), times, start).q",
-    "its gradient": "call = lambda: jax.grad(lambda b: last(mbs.kinematics(driven(b), times, start)))(bars)",
+    "kinematics, four-bar": "call = lambda: turn(bars).q",
+    "kinematics, four-bar, gradient": "call = lambda: jax.grad(lambda b: last(turn(b)))(bars)",
     "find_singularities, four-bar": "call = lambda: mbs.find_singularities(driven(bars), times, start).times",
     "simulate, four-bar": "call = lambda: swing(bars).q",
-    "simulate, its gradient": "call = lambda: jax.grad(lambda b: last(swing(b)))(bars)",
-    "simulate, joint coordinates": "call = lambda: swing(bars, mbs.JointCoordinates()).q",
-    "simulate, joint, its gradient": "call = lambda: jax.grad(lambda b: last(swing(b, mbs.JointCoordinates())))(bars)",
+    "simulate, four-bar, gradient": "call = lambda: jax.grad(lambda b: last(swing(b)))(bars)",
+    "simulate, four-bar, joint coordinates": "call = lambda: swing(bars, mbs.JointCoordinates()).q",
+    "simulate, four-bar, joint coordinates, gradient": """
+call = lambda: jax.grad(lambda b: last(swing(b, mbs.JointCoordinates())))(bars)""",
     "simulate, Andrews": """
 mech, guess = models.squeezer(), models.andrews_guess(models.ANDREWS)
 call = lambda: mbs.simulate(mech, 0.03 * times, guess, None, step=1e-3).q""",
-    "its gradient by the start": """
+    "simulate, Andrews, gradient by the start": """
 mech, guess = models.squeezer(), models.andrews_guess(models.ANDREWS)
 q = mech.coordinates(mbs.assemble(mech, guess).q)
 call = lambda: jax.grad(lambda q: last(mbs.simulate(mech, 0.03 * times, q, None, step=1e-3)))(q)""",
-    "its reactions": """
+    "reactions, Andrews": """
 mech, guess = models.squeezer(), models.andrews_guess(models.ANDREWS)
 run = mbs.simulate(mech, 0.03 * times, guess, None, step=1e-3)
 call = lambda: mbs.reactions(mech, run)""",
@@ -108,7 +110,7 @@ def environment(folder):
 @lru_cache
 def compile_modules():
     """Run a process that imports what first calls import, so that no timed one compiles Python modules."""
-    script = BEGIN.format(folder=str(FOLDER)) + CASES["simulate, its gradient"] + END
+    script = BEGIN.format(folder=str(FOLDER)) + CASES["simulate, four-bar, gradient"] + END
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-c", script], env=environment(folder), capture_output=True, check=True)
 

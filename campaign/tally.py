@@ -146,8 +146,8 @@ ABOUT = """# The campaign
 stored results. Each class of tests, an *oracle*, checks a property that every right answer has. The table has the
 counts of one campaign.
 
-A deviation is divided by the size of the compared number. The column "of its bound" divides it further by the deviation
-that rounding and truncation may cause there, which is estimated from the conditioning of the problem. Numbers so near
+A deviation is divided by the size of the compared number. "Of its bound" is its part of the largest deviation that
+rounding and truncation can explain there, which is estimated from the conditioning of the problem. Numbers so near
 to a singular position that they cannot be distinguished from rounding are not judged. A *find* is an answer that
 violates the property. If it is an error of jaxmbs, it is corrected and gets a test."""
 

@@ -47,7 +47,8 @@ def summary(results: dict) -> str:
         _paragraph(
             "The unit of a deviation is that of the quantity: SI units, those of the source, or none for numbers and "
             "relative deviations. A value that is printed with four digits is compared to half a unit or one unit of its "
-            "last digit. A linkage found by synthesis may not have a larger error than the published one."
+            "last digit. The error of a linkage found by synthesis may not exceed the published one, or a limit of ours if "
+            "there is none."
         ),
         _deviations(cases),
         "## Sources",
@@ -76,8 +77,9 @@ def table_page(page: TablePage, cases: list[dict]) -> str:
         f"# {page.title}",
         _paragraph(
             "Comparisons of [published problems](../verification.md). The deviation is the largest one over all times and "
-            "components. Comparisons marked *exact* are of names, counts or statuses, which must be equal. The last "
-            "column has the processor seconds of the case, most of them for compilation."
+            "components. Comparisons marked *exact* are of names, counts or statuses, which must be equal. *Cartesian* "
+            "coordinates are the poses of the bodies; simulations in them are called *Augmented*. The last column has the "
+            "processor seconds of the case, most of them for compilation."
         ),
     ]
     for section in page.sections:
@@ -123,7 +125,9 @@ def _deviations(cases: list[dict]) -> str:
         group = [line for line in _lines(cases) if lower < line["tolerance"] <= upper]
         largest = max((line["deviation"] for line in group), default=0.0)
         # The last group has limits of different kinds, whose amounts cannot be compared.
-        shown = ("exact" if not largest else "**different**") if not upper else "" if upper > 1 else _number(largest)
+        shown = "in different units" if upper > 1 else _number(largest)
+        if not upper:
+            shown = "**different**" if largest else "exact"
         rows.append(f"| {kind} | {len(group)} | {shown} |")
         lower = upper
     return "\n".join(rows)
@@ -220,7 +224,8 @@ def _precision(problems: list[dict]) -> list[str]:
         if curve["missing"]
     ]
     failed = [
-        f"- {problem['title']}, {curve['tool']}, {curve['label']}: runs that fail are not drawn: {'; '.join(left_out)}."
+        f"- {problem['title']}, {curve['tool']}, {curve['label']}: not drawn are the runs that [failed]"
+        f"(dynamics.md#what-can-go-wrong): {'; '.join(left_out)}."
         for problem in problems
         for curve in problem["curves"]
         if (left_out := curve.get("failed"))

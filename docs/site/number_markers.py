@@ -284,7 +284,9 @@ class Values:
         for name, found in self.published["letters"].items():
             cells = [found["LInK"], *(found["errors"].get(links) for links in ("3", "5", "7"))]
             lines.append(f"| {name} | {' | '.join(map(error, cells))} |")
-        means = [self.letter_mean("LInK"), "", "", self.letter_mean("error")]
+        errors = [found["errors"] for found in self.published["letters"].values()]
+        fewer = [error(statistics.mean(row[links] for row in errors)) for links in ("3", "5")]
+        means = [self.letter_mean("LInK"), *fewer, self.letter_mean("error")]
         return "\n".join([*lines, f"| mean | {' | '.join(means)} |"])
 
     def letter_mean(self, field: str, first: str = "A", last: str = "Z") -> str:

@@ -178,7 +178,7 @@ def relative(problem, make, guess, points, closed_form, counts):
             yield close(f"{quantity} of two pins", got, wanted, 1e-10)
         report = mbs.diagnose(mech, motion.q[0])
         numbers = mech.layout.n, mech.layout.kinematic_rows, report.dof, report.free, report.redundant
-        yield same("nc − nh = 1", numbers, (*counts, 1, 0, ()))
+        yield same("coordinates minus constraints = 1", numbers, (*counts, 1, 0, ()))
 
 
 def from_parts(guess, joints, drivers):

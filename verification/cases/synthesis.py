@@ -123,7 +123,7 @@ def published_path(name, source):
         timing = np.deg2rad(20) * np.arange(18) if "degrees" in given["timing"] else None
         best = synthesis.path(given["targets"], crank_angles=timing, **bounds_of(given)).best
         error = error_of(best, given["targets"])
-        yield below("sum of squared distances, limit: published error", error, given["threshold"])
+        yield below(f"sum of squared distances; limit: {given['threshold_origin']}", error, given["threshold"])
         yield below(
             "reported error against the closed form", (best.error - error) / max(error, 1e-11), 1e-9, "relative"
         )
