@@ -19,7 +19,7 @@ from jaxmbs.numerics.results import Status, check_outside
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE, Units, gap_limit, unit_of_length
 from jaxmbs.system.equations import constraint_jacobian, constraints
 from jaxmbs.system.idle import idle_spins
-from jaxmbs.system.inputs import as_times
+from jaxmbs.system.inputs import analysis_inputs
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
@@ -95,8 +95,7 @@ def diagnose(mech: Mechanism, q: Coordinates, t: ArrayLike = 0.0, *, tolerance: 
         (1, 9, 0, ())
     """
     check_outside("diagnose", "inside, look at `constraint_jacobian`", mech, q, t)
-    q = mech.coordinates(q)
-    t = as_times(t, q.dtype)
+    mech, q, t = analysis_inputs(mech, q, t)
     report = _diagnose(mech, q, t, tolerance)
     free = len(mech.layout.row_owners) + len(idle_spins(mech)) < mech.layout.m
     if free or report.singular_values[-1] > max_singular_distance(tolerance):

@@ -179,3 +179,17 @@ def test_designs_of_gears_are_found():
     ).best  # fmt: skip
     assert found.design == pytest.approx(2.5, abs=1e-9)
     assert not found.mechanism.constraints["mesh"].lacks_marks
+
+
+def test_diagnosis_measures_marks():
+    """A rack holds the distance of a pinion from its line, as the slide of the rack does: one row is redundant."""
+    mech = mbs.Mechanism(
+        {"pinion": planar.Body(), "rack": planar.Body()},
+        {
+            "O": planar.Revolute("ground", "pinion", ORIGIN, ORIGIN),
+            "slide": planar.Translational("ground", "rack", (0, -0.5), ORIGIN, (1, 0), (1, 0)),
+            "mesh": planar.RackPinion("rack", "pinion", ORIGIN, ORIGIN, (1, 0), 0.5),
+        },
+    )
+    diagnosis = mbs.diagnose(mech, {"pinion": (0, 0, 0.4), "rack": (0.2, -0.5, 0)})
+    assert (diagnosis.dof, diagnosis.rank, diagnosis.redundant) == (1, 5, ("mesh",))
