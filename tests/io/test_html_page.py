@@ -277,8 +277,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert '"point":{"body":1,"s":[0.3,0.1]}' in text
     assert '"title":"slider-crank"' in text
     for words, message in (
-        ((), "give --c FOLDER, --html FILE, or both"),
-        (("--c", "code", "--point", "rod", "0", "0"), "--point and --vary are for a page"),
+        ((), "give --c FOLDER, --fmu FILE or --html FILE"),
+        (("--c", "code", "--vary", "bodies.rod.mass=1:2"), "--vary is for a page"),
         (("--html", "a.html", "--point", "rod", "x", "0"), "--point: each coordinate must be a number, got x"),
         (("--html", "a.html", "--vary", "bodies.rod.mass"), "--vary: must be PLACE=LOW:HIGH"),
         (("--html", "a.html", "--vary", "bodies.rod.mas=1:2"), "rod has no 'mas'"),
