@@ -67,6 +67,17 @@ def test_positions_and_velocities_are_closed(problem, name):
         assert np.abs(mbs.constraint_jacobian(mech, q) @ v).max() < 1e-11
 
 
+def test_outputs_between_adaptive_steps_are_closed(problem):
+    """At a tolerance of 1e-4 too, where the interpolated state has gaps of this order."""
+    mech, run = problem
+    start = run("RK4", 1).q[0]
+    method = mbs.Adaptive(1e-4, 1e-4)
+    motion = mbs.simulate(mech, np.linspace(0, 0.5, 6), start, {"crank.phi": 5.0}, method=method, throw=True)
+    for q, v in zip(motion.q, motion.v, strict=True):
+        assert np.abs(mbs.constraints(mech, q)).max() < 1e-12
+        assert np.abs(mbs.constraint_jacobian(mech, q) @ v).max() < 1e-11
+
+
 def test_baumgarte_keeps_gaps_small_but_not_closed(problem):
     mech, run = problem
     gap = np.abs(mbs.constraints(mech, run("RK4 Baumgarte", 80).q[-1])).max()

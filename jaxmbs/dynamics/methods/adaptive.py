@@ -59,6 +59,12 @@ class Adaptive(AbstractMethod):
             """Return the closed `Motion` for q and v, and True if it is closed."""
             return closure.close(scaled, first, scaled.equations.space.normalised(q), v, t)
 
+        def close_output(scaled, first, t, q, v):
+            """Return the result of `close`, its velocities closed once more, in the closed configuration."""
+            motion, is_closed = close(scaled, first, t, q, v)
+            v = scaled.equations.solver.close_velocity(motion.q, motion.v, t, motion.floor)
+            return motion._replace(v=v), is_closed
+
         def state_rates(scaled, first, t, q, v):
             """Return q̇ and v̇ of the closed state."""
             motion, _ = close(scaled, first, t, q, v)
@@ -90,7 +96,7 @@ class Adaptive(AbstractMethod):
         def output(t, q, v, reached):
             """Return closed q and v, and the status, at one output time."""
             q, v = (jnp.where(reached, x, start) for x, start in ((q, first.q), (v, first.v)))
-            motion, is_closed = ProgramWithFallback(close)(scaled, first, t, q, v)
+            motion, is_closed = ProgramWithFallback(close_output)(scaled, first, t, q, v)
             # A step of length 0: the speed is not checked.
             now = step_status(scaled, motion, is_closed, t, jnp.zeros_like(t))
             return motion.q, motion.v, jnp.where(reached, now, int(Status.NOT_CONVERGED))
