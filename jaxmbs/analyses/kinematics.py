@@ -140,7 +140,7 @@ def kinematics(
 class Limits(NamedTuple):
     """Arguments of `kinematics` that bound its iterations and gaps.
 
-    Without `search` the guess is taken for close, and there is one time; see `motion_near`.
+    `search` is False to begin with Newton's method at the guess, for one time; see `motion_near`.
     """
 
     corrections: int = 4
@@ -177,7 +177,7 @@ def motion_near(mech: Mechanism, t: Array, estimate: Array) -> Trajectory:
     """Return the motion at the time t alone, as `kinematics`, by a few Newton steps from a close estimate of q.
 
     It takes much less time than the search from a rough guess, and does not test whether the estimate is close: from a
-    rough one it may find another branch, or none, with the status NOT_ASSEMBLED.
+    rough one it may find another branch, or none, with the status NOT_ASSEMBLED. Drivers are not checked.
     """
     return _kinematics(mech, t[None], estimate, None, Limits(search=False), None).of(mech)
 

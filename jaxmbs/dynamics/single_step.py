@@ -27,8 +27,7 @@ def single_step(
 ) -> tuple[Array, Array, Int[Array, ""]]:
     """Return q and v of the bodies after a step, and the status, from a state at t that nearly satisfies the constraints.
 
-    It is the step of `simulate` without what comes before and after: the start is neither assembled nor tested. The method
-    closes the constraints at the end of the step.
+    It is a step of `simulate`, but the start is neither assembled nor tested. The method closes the constraints at the end.
     """
     are_known = are_masses_known(mech)
     mech, usable = finite(mech)
@@ -37,7 +36,7 @@ def single_step(
     scaled = ScaledEquations.of(equations, equations.scales(x, t), DEFAULT_TOLERANCE).in_steps(h)
     begin = Motion.of(scaled.equations, x, u, t)
     carry, closed = method.step(scaled, method.start(scaled, begin, t), t, h)
-    # The accelerations at the end are those at the start of the next step, where they are computed.
+    # Accelerations at the end are not returned, so they need not be computed.
     end = method.motion(carry)._replace(a=jnp.zeros_like(u))
     q, v, _ = equations.to_bodies(end.q, end.v, end.a, t + h)
     status = step_status(scaled, end, closed, t + h, h)

@@ -20,6 +20,7 @@ from jaxmbs.dynamics.linearisation import Linearisation, linearise
 from jaxmbs.dynamics.methods.explicit import RK4, SemiImplicitEuler
 from jaxmbs.dynamics.methods.method import AbstractFixedStep
 from jaxmbs.dynamics.reactions import reactions
+from jaxmbs.dynamics.simulate import simulate
 from jaxmbs.dynamics.single_step import single_step
 from jaxmbs.element import require, unknown
 from jaxmbs.formulations.augmented import AbstractFormulation
@@ -62,16 +63,17 @@ def export_c(
     value, rate and acceleration. The acceleration is taken as constant during a step.
 
     - "kinematics": from `q`, an estimate such as the last result, `drive` and `t`: `q`, `v`, `a`, `points` and `status`.
-    - "inverse_dynamics": from the same: `effort`, the force or torque of each driver, and `status`.
+    - "inverse_dynamics": from the same: `effort`, the force or torque of each driver (not of joints with motions), and
+      `status`.
     - "jacobian": from the same: the derivatives of `q` and `points` with respect to the value of each driver, and `status`.
     - "step": from `q`, `v`, `t` and `drive` at the start of a step: `q`, `v`, `points` and `status` at its end. The start
       must nearly satisfy the constraints, as the result of the last step does.
     - "linearisation": from the same: `A`, `B`, `C` and `D` of small motions about the state, see `linearise`, and `status`.
       Inputs are `linear_inputs`, outputs are the points. The coordinates are chosen at the guess; the header names them.
 
-    `status` is a `Status`, 0 for success. Each call solves for one configuration by at most eight Newton steps from `q`,
-    and does not test whether `q` is near: after a large change it may find another assembly mode, or none, with the status
-    NOT_ASSEMBLED, as at a lock-up. A driver or joint with one motion keeps its name in
+    `status` is a `Status`, 0 for success. The first three solve for one configuration by at most eight Newton steps
+    from `q`, and do not test that `q` is near. From a distant `q` they may find another assembly mode, or none: the status
+    is then NOT_ASSEMBLED, which is also that of a lock-up. A driver or joint with one motion keeps its name in
     `drive`; with several it is called name_0, name_1, …. Gears without marks mesh as they do in the assembled guess.
 
     Args:
@@ -113,9 +115,11 @@ def export_c(
     require(callable(mech) or parameters is None, "parameters need a function that returns the mechanism")
     method = instance_of(AbstractFixedStep, "method", method, RK4())
     require(
-        isinstance(method, (RK4, SemiImplicitEuler)), "method must be RK4() or SemiImplicitEuler(), which keep nothing"
+        isinstance(method, (RK4, SemiImplicitEuler)),
+        "method must be RK4() or SemiImplicitEuler(), because other methods carry data from step to step",
     )
-    require(step > 0, f"step must be positive, got {step}")
+    require(0 < step < np.inf, f"step must be positive, got {step}")
+    require(len(set(what)) == len(what), f"what: a name is repeated in {tuple(what)}")
     formulation = instance_of(AbstractFormulation, "formulation", formulation, JointCoordinates())
     folder = Path(folder)
     _check_build_file(folder / "CMakeLists.txt", name)
@@ -126,6 +130,10 @@ def export_c(
     functions = MechanismFunctions(build, dict(points or {}), tuple(linear_inputs), float(step), method, formulation)
     functions, inputs = functions.with_test_inputs(given.get("parameters"), guess)
     functions.check(what, given | inputs)
+    if "drive" in inputs and set(what) & {"step", "linearisation"}:
+        # The velocity that the rates of the drivers ask for.
+        moved = functions.with_drive(given | inputs)
+        inputs["v"] = simulate(moved, inputs["t"][None], inputs["q"], throw=True).v[0]
     if "linearisation" in what:
         functions = functions.with_linearisation(given | inputs)
     layout = build(given.get("parameters")).layout
@@ -185,7 +193,7 @@ class MechanismFunctions(NamedTuple):
         method: integrator.
         formulation: of the integrator and the linearisation.
         meshed: configuration in which gears without marks are in mesh; None before it is known.
-        linear: linearisation about the test inputs, which has chosen the coordinates; None without one.
+        linear: linearisation about the test inputs, whose coordinates are used for all inputs; None without one.
     """
 
     build: Callable[[Any], Mechanism]
@@ -211,7 +219,7 @@ class MechanismFunctions(NamedTuple):
         return self._replace(meshed=q), inputs
 
     def check(self, what: Sequence[str], inputs: Mapping[str, Any]) -> None:
-        """Raise `ValueError` for functions that the mechanism cannot have."""
+        """Raise `ValueError` for functions that need drivers, or that forces with states do not allow."""
         mech = self.build(inputs.get("parameters"))
         states = list(stateful_forces(mech))
         for function in what:
@@ -316,7 +324,7 @@ def _with_names(function: Callable[[dict], Any], parameters: Sequence[str], name
 def _check_build_file(path: Path, name: str) -> None:
     """Raise `ValueError` if there is a build file that was not written for the functions of this name."""
     if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(f"{MADE_HERE} {name}.\n"):
-        raise ValueError(f"{path} is the build file of something else; choose another folder")
+        raise ValueError(f"{path} was not written by export_c for {name!r}; choose another folder, or delete it")
 
 
 def _build_file(name: str, tests: Sequence[Test]) -> str:

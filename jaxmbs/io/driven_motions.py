@@ -19,7 +19,7 @@ def with_drive(mech: Mechanism, t: Array, drive: Mapping[str, Array]) -> Mechani
     zero = Constant(jnp.zeros_like(t))
 
     def with_values(name: str, element: AbstractConstraint) -> AbstractConstraint:
-        """Return an element with motions that have the values of `drive`, and its own if they are not in it."""
+        """Return an element with those of its motions replaced that `drive` names."""
         given = zip(names_of_motions(name, element), element.motions, strict=True)
         motions = [ShiftedMotion(zero, t, *drive[each]) if each in drive else motion for each, motion in given]
         return element.with_motions(motions)

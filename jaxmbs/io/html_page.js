@@ -4,16 +4,18 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const CONVERGED = 0, LOCKED_UP = 3;
 const WORDS = {
   1: "The mechanism cannot be assembled like this.", 2: "The computation did not converge here.", 3: "The mechanism locks up here.",
-  4: "In this position the motion can go on in more than one way.", 5: "A number is not finite.",
+  4: "In this position several motions are possible.", 5: "A number is not finite.",
 };
 // Samples that are played in a second, of those that the program computes.
 const SAMPLES_PER_SECOND = 30;
 // Widest distance in pixels at which a body is taken hold of.
 const REACH_PX = 34;
-// One in so many samples is looked at to find the size of the picture.
+// The size of the picture is found from one in so many samples.
 const FIT_STEP = 6;
 // Transmission angles in degrees below this one are poor.
 const MIN_TRANSMISSION = 40;
+// Positions count as equal if they differ by less, relative to the largest number in them.
+const SAME = 1e-6;
 const TURN = 2 * Math.PI;
 const dimension = data.view[0].length;
 const range = (n) => [...Array(n).keys()];
@@ -46,6 +48,13 @@ class Motion {
     const bad = this.status.findIndex((x) => x !== CONVERGED);
     this.good = bad < 0 ? this.status.length : bad;
     this.end = bad < 0 ? CONVERGED : this.status[bad];
+  }
+
+  // True if the last sample is as the first one, as after a turn of a crank; gears may need several turns.
+  get closes() {
+    const n = this.frames.length / this.status.length, last = this.frames.length - n;
+    const first = this.frames.slice(0, n), largest = first.reduce((most, x) => Math.max(most, Math.abs(x)), 1e-300);
+    return first.every((x, k) => Math.abs(this.frames[last + k] - x) < SAME * largest);
   }
 
   sample(k, driver) {
@@ -161,7 +170,7 @@ class Page {
     this.solve();
   }
 
-  // Choose the point of a body that draws the curve: the middle of what holds it.
+  // Choose the point of a body that draws the curve: the middle of its anchors.
   mark(body) {
     const held = data.plates[body].anchors.map((k) => local(this.now, k));
     this.on = {body, s: range(dimension).map((c) => held.reduce((sum, p) => sum + p[c], 0) / held.length)};
@@ -169,6 +178,8 @@ class Page {
   }
 
   hold(event) {
+    if (event.button || this.picture.svg.classList.contains("held")) return;
+    if (this.failed) this.restore();
     const sample = this.now, start = this.picture.at(event), spot = this.picture.px(flat(this.place(sample)));
     const marked = size(minus(start, spot)) < 22, grip = marked ? null : this.picture.hit(sample, start);
     if (!marked && !grip) return;
@@ -220,7 +231,7 @@ class Page {
     this.solve();
   }
 
-  // -- what is computed --
+  // -- computation --
 
   // The motion of the active driver over its range, from the present position in both directions.
   solve() {
@@ -237,7 +248,7 @@ class Page {
     if (this.failed && this.samples) return this.show();
     // The first position may be singular: it is shown all the same.
     if (this.failed) forwards.good = 1;
-    this.whole = driver.turns && forwards.end === CONVERGED;
+    this.whole = driver.turns && forwards.end === CONVERGED && forwards.closes;
     const backwards = this.whole ? null : half(driver.turns ? -TURN : driver.low - value);
     const samples = (motion) => motion ? range(motion.good).map((n) => ({...motion.sample(n, k), driver: k})) : [];
     const before = samples(backwards).slice(1).reverse();
@@ -246,6 +257,7 @@ class Page {
     this.ends = [backwards?.end, forwards.end];
     this.result = forwards;
     this.settle();
+    this.found = [...this.positions];
     this.picture.fit(this.samples, this.samples.map((x) => flat(this.place(x))));
     this.show();
   }
@@ -262,15 +274,22 @@ class Page {
 
   place(sample) { return placed(sample, "frames", this.on.body, this.on.s, 1); }
 
-  // From here on, changes start from what is shown.
+  // Continue from the position that is shown.
   settle() {
     this.q = this.now.q;
     this.positions[this.active] = this.now.value;
   }
 
+  // Go back to the values of the drivers at the position that is shown.
+  restore() {
+    this.positions = [...this.found];
+    this.active = this.now.driver;
+    this.settle();
+  }
+
   play(on) {
     if (this.playing && !on) this.settle();
-    if (on && this.failed) { this.positions[this.active] = this.now.value; this.solve(); on = !this.failed; }
+    if (on && this.failed) { this.restore(); this.solve(); on = !this.failed; }
     this.playing = on;
     this.button.textContent = on ? "Pause" : "Play";
     if (!on) return;
@@ -289,7 +308,7 @@ class Page {
     requestAnimationFrame(tick);
   }
 
-  // -- what is seen --
+  // -- display --
 
   show() {
     const {now, samples} = this, driver = data.drivers[this.active];
@@ -310,9 +329,9 @@ class Page {
   range(driver) {
     const [low, high] = [this.samples[0], this.samples.at(-1)].map((x) => driver.turns ? `${Math.round(degrees(x.value))}°` : number(x.value));
     const why = this.ends.map((x) => x === CONVERGED ? "its range ends" : x === LOCKED_UP ? "the mechanism locks up" : "the motion ends");
-    const ends = why[0] === why[1] ? `At both ends ${why[0]}.` : `At ${low} ${why[0]}, at ${high} ${why[1]}.`;
+    const ends = why[0] === why[1] ? (why[0] === "its range ends" ? "These are the ends of its range." : `At both ends ${why[0]}.`) : `At ${low} ${why[0]}, at ${high} ${why[1]}.`;
     const turn = this.whole ? `${driver.name} turns right round.` : `${driver.name} moves from ${low} to ${high}. ${ends}`;
-    return data.transmissions.length ? `${turn} The transmission angle is ${Math.min(...this.samples.map(transmission)).toFixed(0)}° at least.` : turn;
+    return data.transmissions.length ? `${turn} The transmission angle is at least ${Math.min(...this.samples.map(transmission)).toFixed(0)}°.` : turn;
   }
 }
 

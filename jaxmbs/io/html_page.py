@@ -27,7 +27,7 @@ from jaxmbs.programs import PerformanceWarning, ProgramWithFallback
 from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 
-# Steps of the range of a driver, or of its turn, in the motion that the page computes.
+# Number of steps from the present position to an end of the range of a driver, or through its turn.
 STEPS = 120
 # Drivers of an angle, which may turn right round.
 TURNING = (planar.RevoluteDriver, planar.RelativeAngleDriver, planar.AbsoluteAngleDriver, spatial.RevoluteDriver)
@@ -54,9 +54,9 @@ def export_html(
 
     The values of the drivers are set in the page, their motions are not used. A joint or driver with several motions has
     a slider for each. If the drivers do not determine the motion, hinges and slides get drivers, in their order.
-    The transmission angle is that between a link with two pins and the lever, or the normal of the slide, of an output on
-    the ground that it moves; the smallest of these, in the plane only. Cams, springs and other symbols keep their size. The
-    page is as accurate as the type of the mechanism's numbers allows: export in float64.
+    The transmission angle is that between a link with two pins and the lever that it pushes; for a slide, between the link
+    and the normal of the slide. The page shows the smallest one, in the plane only. Cams, springs and other symbols keep
+    their size. The page is as accurate as the type of the mechanism's numbers allows: export in float64.
 
     Args:
         mech: the mechanism; or, with a `design`, a function of its numbers, a dict by name, that returns the mechanism.
@@ -127,7 +127,7 @@ def html_page(
         "point": _point(first, point, sketch),
     }
     read = lambda name: files("jaxmbs.io").joinpath(name).read_text(encoding="utf-8")
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     head, _, tail = read("html_page.html").rpartition('<script type="module"></script>')
     head = head.replace("{}</script>", text + "</script>", 1)
     script = "\n".join([program, read("html_drawing.js"), read("html_page.js")])
@@ -147,7 +147,7 @@ class PageFunctions:
     """
 
     def __init__(self, mech: Any, guess: Coordinates | None, design: Mapping[str, Any] | None):
-        # Other mechanisms than the given one have no guess of a file.
+        # `with_lengths` drops the guess of a model file.
         guess = guess if callable(mech) else mech.coordinates(guess)
         build, self.sliders = _with_lengths(mech) if design is None else _with_design(mech, design)
         values = jnp.array([slider.value for slider in self.sliders], dtype=float)
@@ -167,7 +167,10 @@ class PageFunctions:
         """Return name, range, value and bodies of a driver for the page."""
         value, owner = float(self.drive[list(self.motions).index(name)]), self.owners[name]
         low, high = (value - DRIVER_RANGE * size, value + DRIVER_RANGE * size) if given is None else map(float, given)
-        require(low <= value <= high and low < high, f"ranges: {name!r} must be (low, high) around {value:g}")
+        require(
+            -math.inf < low <= value <= high < math.inf and low < high,
+            f"ranges: {name!r} must be (low, high) with low ≤ {value:g} ≤ high, its value at t = 0",
+        )
         if given is None and isinstance(owner, (planar.DistanceDriver, spatial.DistanceDriver)):
             low = max(low, value / 10)
         bodies = [x for x in (owner.i, owner.j) if x in self.mech.bodies]
@@ -231,7 +234,7 @@ class PageFunctions:
 
 def _with_lengths(mech: Any) -> tuple[Callable[[Any], Mechanism], list[Slider]]:
     """Return a mechanism as a function of its lengths, and their sliders."""
-    require(not callable(mech), "design is missing: mech is a function of a design, {name: (low, high, value)}")
+    require(not callable(mech), "design is missing: mech is a function, pass design={name: (low, high, value)}")
     lengths = lengths_of(mech)
     return lambda values: with_lengths(mech, lengths, values), [length.slider for length in lengths]
 
@@ -243,7 +246,7 @@ def _with_design(mech: Any, design: Mapping[str, Any]) -> tuple[Callable[[Any], 
     for name, given in design.items():
         with errors_of(f"design: {name!r}"):
             row = np.asarray(given, float)
-            good = row.shape == (3,) and row[0] <= row[2] <= row[1] and row[0] < row[1]
+            good = row.shape == (3,) and np.all(np.isfinite(row)) and row[0] <= row[2] <= row[1] and row[0] < row[1]
             require(good, f"must be (low, high, value) with low ≤ value ≤ high, got {given}")
         sliders.append(Slider(str(name), *row.tolist()))
     return lambda values: mech({name: values[k] for k, name in enumerate(design)}), sliders

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxmbs import planar, spatial
 from jaxmbs.analyses.diagnosis import diagnose
-from jaxmbs.element import GROUND, POINT_OWNERS, AbstractConstraint
+from jaxmbs.element import GROUND, POINT_OWNERS, AbstractConstraint, require
 from jaxmbs.io.models.changes import driver_of
 from jaxmbs.motion import Constant
 from jaxmbs.numerics.arrays import with_fields
@@ -23,7 +23,7 @@ from jaxmbs.system.trajectory import Trajectory
 MIN_LENGTH = 0.25
 # Upper bound of the slider of a length, divided by its first value.
 MAX_LENGTH = 2.5
-# Points of a body count as one if they are nearer to each other, divided by the largest coordinate.
+# Two points of a body count as one if their distance, divided by the largest coordinate, is smaller.
 SAME_POINT = 1e-9
 # Groups of elements of a mechanism.
 GROUPS = ("constraints", "drivers", "forces")
@@ -126,7 +126,7 @@ def _points_on(element: Any, body: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _only_moves_a_line(mech: Mechanism, places: Sequence[tuple[str, str, str]], arm: np.ndarray) -> bool:
-    """Return True if a point is only that of lines along `arm`, which stay the same lines if it moves."""
+    """Return True if moving a point along `arm` changes no constraint, because it only marks lines along `arm`."""
     joints = [(mech.constraints[name], field[-1]) for group, name, field in places if group == "constraints"]
     slides = (planar.Translational, planar.RevoluteTranslational, spatial.Prismatic, spatial.Cylindrical)
     if not all(isinstance(joint, slides) for joint, _ in joints):
@@ -144,7 +144,7 @@ def missing_drivers(mech: Mechanism, q: Any) -> dict[str, AbstractConstraint]:
     found: dict[str, AbstractConstraint] = {}
     idle = len(idle_spins(mech))
     moved = any(x.motions for x in (*mech.drivers.values(), *mech.constraints.values()))
-    # With as many equations as velocities, `kinematics` names drivers that do not determine the motion.
+    # With as many equations as velocities nothing is missing; `kinematics` names drivers that are redundant.
     if moved and mech.layout.m - idle <= len(mech.layout.row_owners):
         return found
     mech = with_marks(mech, q)
@@ -160,7 +160,8 @@ def missing_drivers(mech: Mechanism, q: Any) -> dict[str, AbstractConstraint]:
         free = diagnose(with_drivers(mech, more), q).free - idle
         if free < left:
             found, left = more, free
-    if left > 0 or not (moved or found):
+    require(left > 0 or moved or found, "the mechanism cannot move: it has no degree of freedom")
+    if left > 0:
         raise ValueError("the motion is not determined, and no joint can be driven that determines it: add drivers")
     return found
 

@@ -238,7 +238,7 @@ def correct_root(
     """Return a root of f(q, t) = 0 near an estimate, with velocity, acceleration and status, by a few Newton steps.
 
     The arguments are those of `follow_root`. The status is SINGULAR if f_q is singular; velocity and acceleration are then
-    zero. It is NOT_ASSEMBLED if the steps do not converge.
+    zero. It is NOT_ASSEMBLED if the steps do not converge, and NON_FINITE if a number is not finite.
     """
     stepper = _Stepper(f, space, units, estimate.dtype, tolerance, corrections, scaled)
     still = jnp.zeros(space.m, estimate.dtype)

@@ -204,16 +204,19 @@ class Sketch:
     def _transmissions(self) -> list[dict[str, Any]]:
         """Return the anchors that make up each transmission angle.
 
-        It is the angle between a link with two pins, which pushes, and an output on the ground that it moves: between
-        the line of the link's pins and the lever of the output, or the normal of the output's slide.
+        It is the angle between a link with two pins and the lever of the output on the ground that it pushes; for a slide,
+        between the link and the normal of the slide.
         """
-        joints, driven = self.mech.constraints, {b for x in self.mech.drivers.values() for b in (x.i, x.j)} - {GROUND}
+        joints = self.mech.constraints
+        drivers = [*self.mech.drivers.values(), *(joint for joint in joints.values() if joint.motions)]
+        driven = {body for x in drivers for body in (x.i, x.j)} - {GROUND}
+        # Number of joints between each body and the nearest one that is driven.
         depth = dict.fromkeys(driven, 0)
-        for _ in joints:
+        for level in range(len(self.mech.bodies)):
             for joint in joints.values():
                 for a, b in ((joint.i, joint.j), (joint.j, joint.i)):
-                    if a in depth and b not in (GROUND, *depth):
-                        depth[b] = depth[a] + 1
+                    if depth.get(a) == level and b not in (GROUND, *depth):
+                        depth[b] = level + 1
         find = lambda name, body: next(k for k, x in enumerate(self.anchors) if (x.owner, x.body) == (name, body))
         links = [
             [(name, joint.i), (name, joint.j)] for name, joint in joints.items() if isinstance(joint, planar.Distance)

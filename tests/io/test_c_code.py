@@ -274,7 +274,7 @@ def test_bad_input(tmp_path):
             export_c(mech, tmp_path, what, **options)
     assert not list(tmp_path.iterdir())
     (tmp_path / "CMakeLists.txt").write_text("project(firmware C)")
-    with pytest.raises(ValueError, match="is the build file of something else"):
+    with pytest.raises(ValueError, match="was not written by export_c"):
         export_c(free, tmp_path, ("step",))
 
 

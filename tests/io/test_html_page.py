@@ -135,7 +135,7 @@ def test_a_slider_crank(browser, pages, tmp_path, touch):
     first = opened(browser, page, touch)
     assert first["width"] <= (390 if touch else 1280)
     assert first["whole"]
-    assert first["message"].startswith("motor turns right round. The transmission angle is 71° at least.")  # arccos 1/3
+    assert first["message"].startswith("motor turns right round. The transmission angle is at least 71°.")  # arccos 1/3
     longer = slide(browser, "rod", 0.8)
     assert longer["values"] == [0.2, 0.8]
     wanted = model(tmp_path, "slider_crank.json", {'"point_i": [0.6, 0]': '"point_i": [0.8, 0]'})
@@ -200,6 +200,24 @@ def test_a_double_pendulum_without_drivers(browser, pages, tmp_path):
 
 
 @needs_browser
+def test_gears_need_more_than_a_turn(browser, pages):
+    """After a turn of the first gear the second one is not back: the motion is not repeated, and goes on for another turn."""
+    mech = mbs.Mechanism(
+        {"a": planar.Body(), "b": planar.Body()},
+        {
+            "A": planar.Revolute("ground", "a", (0, 0), (0, 0)),
+            "B": planar.Revolute("ground", "b", (3, 0), (0, 0)),
+            "mesh": planar.Gear("a", "b", (0, 0), (0, 0), 1.0, 2.0),
+        },
+        {"motor": planar.RevoluteDriver("ground", "a", mbs.motion.Ramp(1.0))},
+    )
+    state = opened(browser, pages("gears", mech, guess={"b": (3, 0, 0.1)}, point=("b", (1, 0))))
+    assert not state["whole"]
+    assert state["message"] == "motor moves from -360° to 360°. These are the ends of its range."
+    assert browser.errors == []
+
+
+@needs_browser
 def test_speed_and_transmission_angle_of_a_four_bar(browser, pages):
     """Sliders of a design; by the law of cosines, and by differences of positions."""
     design = {name: (0.5 * x, 2 * x, x) for name, x in LENGTHS.items()}
@@ -237,7 +255,7 @@ def test_bad_input(tmp_path):
         ({"point": ("crnk", (0, 0))}, "point: unknown body 'crnk'; did you mean 'crank'"),
         ({"point": ("rod", (0, 0, 0))}, "point: 'rod' needs 2 coordinates"),
         ({"ranges": {"moter": (0, 1)}}, "ranges: unknown driver 'moter'; did you mean 'motor'"),
-        ({"ranges": {"motor": (1, 2)}}, r"ranges: 'motor' must be \(low, high\) around 0"),
+        ({"ranges": {"motor": (1, 2)}}, r"ranges: 'motor' must be \(low, high\) with low ≤ 0 ≤ high"),
         ({"design": {"rod": (0, 1, 0.5)}}, "design: mech must be a function"),
         ({"view": (20, 30)}, "view: a planar mechanism has one view only"),
         ({"guess": {"rood": 1}}, "rood"),

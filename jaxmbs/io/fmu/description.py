@@ -10,7 +10,7 @@ from jaxmbs.io.fmu.variables import KnownVariables, Variable
 from jaxmbs.numerics.results import Status
 from jaxmbs.programs import number_in_c
 
-# Exponents of SI units and factors of the units of variables.
+# Attributes of `BaseUnit` for each unit: exponents of SI units, and a factor.
 UNITS = {
     "s": {"s": "1"},
     "rad": {"rad": "1"},
@@ -79,10 +79,9 @@ class Description(NamedTuple):
     def xml(self, token: str) -> bytes:
         """Return modelDescription.xml."""
         new = self.version == "3.0"
-        convention = "structured" if all(x.name.isascii() for x in self.variables) else "flat"
         root = ElementTree.Element("fmiModelDescription", {
             "fmiVersion": self.version, "modelName": self.name, "instantiationToken" if new else "guid": token,
-            "generationTool": self.tool, "variableNamingConvention": convention,
+            "generationTool": self.tool, "variableNamingConvention": "flat",
         })  # fmt: skip
         if not new:
             root.set("numberOfEventIndicators", "0")
@@ -115,8 +114,6 @@ class Description(NamedTuple):
             files = ElementTree.SubElement(element, "SourceFiles")
             for source in self.sources:
                 ElementTree.SubElement(files, "File", name=source)
-        elif kind == "CoSimulation":
-            element.set("fixedInternalStepSize", repr(self.step))
 
     def _add_structure(self, root: ElementTree.Element) -> None:
         """Add the lists of outputs, derivatives of states, and unknowns of the initialisation."""

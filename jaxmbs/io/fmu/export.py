@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -36,7 +37,7 @@ from jaxmbs.numerics.arrays import instance_of
 from jaxmbs.programs import CSource, PerformanceWarning, ProgramWithFallback
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 
-# By version of FMI, names of the machines for which a library can be compiled, by system and processor.
+# Folder in `binaries` of an FMU, by version of FMI, and by system and processor.
 PLATFORMS = {
     "2.0": {("Linux", "x86_64"): "linux64", ("Darwin", "x86_64"): "darwin64", ("Darwin", "arm64"): "darwin64"},
     "3.0": {
@@ -124,7 +125,9 @@ def export_fmu(
     require(version in PLATFORMS, f"version must be one of {', '.join(map(repr, PLATFORMS))}, got {version!r}")
     require(not isinstance(inputs, str), f"inputs must be a tuple of names, such as ({inputs!r},)")
     require(callable(mech) or parameters is None, "parameters need a function that returns the mechanism")
-    require(step > 0, f"step must be positive, got {step}")
+    require(0 < step < np.inf, f"step must be positive, got {step}")
+    repeated = sorted({name for name in inputs if list(inputs).count(name) > 1})
+    require(not repeated, f"inputs: {', '.join(map(repr, repeated))} is repeated")
     method = instance_of(AbstractFixedStep, "method", method, RK4())
     formulation = instance_of(JointCoordinates, "formulation", formulation, JointCoordinates())
     compiler = _compiler(version) if binary else None
@@ -135,6 +138,7 @@ def export_fmu(
     model = build(real)
     require(model.dtype == np.float64, 'an FMU needs double precision: jax.config.update("jax_enable_x64", True)')
     numbers = [float(x) for leaf in jax.tree.leaves(real) for x in np.ravel(leaf)]
+    check_unique(names)
     chosen, length = dict(points or {}), str(unit or getattr(model, "unit", "m"))
     require(length in LENGTH_UNITS, f"unit must be one of {', '.join(LENGTH_UNITS)}, got {length!r}")
     q = assemble(model, guess, throw=True).q
@@ -191,19 +195,18 @@ def _codes(functions: FmuFunctions, values: Array) -> list[CSource]:
     return found
 
 
-def _compiler(version: str) -> str:
-    """Return the path of the C compiler, or raise `ValueError` if the library cannot be made here."""
+def _compiler(version: str) -> list[str]:
+    """Return the command of the C compiler, or raise `ValueError` if the library cannot be made here."""
     machine = platform.system(), platform.machine()
     known = PLATFORMS[version]
     require(machine in known, f"binary: a library for {' '.join(machine)} cannot be made; pass binary=False")
-    name = os.environ.get("CC", "cc")
-    found = shutil.which(name)
-    if found is None:
-        raise ValueError(f"binary: there is no C compiler {name!r}; install one, or pass binary=False")
-    return found
+    command = shlex.split(os.environ.get("CC", "cc"))
+    if shutil.which(command[0]) is None:
+        raise ValueError(f"binary: there is no C compiler {command[0]!r}; install one, or pass binary=False")
+    return command
 
 
-def _write(path: Path, found: Description, codes: Sequence[CSource], compiler: str | None) -> None:
+def _write(path: Path, found: Description, codes: Sequence[CSource], compiler: list[str] | None) -> None:
     """Write the archive; the library is compiled in a temporary folder unless there is no compiler."""
     files = {file: (SOURCES / file).read_text("utf-8") for file in ("instance.h", found.sources[0])}
     for code in codes:
@@ -221,7 +224,7 @@ def _write(path: Path, found: Description, codes: Sequence[CSource], compiler: s
         if compiler is not None:
             system, machine = platform.system(), platform.machine()
             library = f"{found.name}.{'dylib' if system == 'Darwin' else 'so'}"
-            command = [compiler, *OPTIONS, *found.sources, "-o", library, "-lm"]
+            command = [*compiler, *OPTIONS, *found.sources, "-o", library, "-lm"]
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-            require(done.returncode == 0, f"the C compiler {compiler} failed: {done.stderr[-1000:]}")
+            require(done.returncode == 0, f"the C compiler {compiler[0]} failed: {done.stderr[-1000:]}")
             archive.write(Path(folder, library), f"binaries/{PLATFORMS[found.version][system, machine]}/{library}")

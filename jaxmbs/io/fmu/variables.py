@@ -20,7 +20,7 @@ from jaxmbs.io.driven_motions import motions_of
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.system.mechanism import Mechanism, Velocities
 
-# A name in the structured convention of FMI: identifiers with dots and indices.
+# A name that needs no quotes: identifiers with dots.
 PLAIN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -67,7 +67,7 @@ class KnownVariables(NamedTuple):
 
     @property
     def all(self) -> tuple[Variable, ...]:
-        """All of them in a row."""
+        """All variables, part after part."""
         return tuple(x for part in self for x in part)
 
 
@@ -75,7 +75,7 @@ class Units(NamedTuple):
     """Units of coordinates and velocities by name.
 
     Attributes:
-        angular: True for velocities of angles, False for those of lengths. Coordinates of other names are Euler parameters.
+        angular: True for velocities of angles, False for those of lengths. Others are Euler parameters, without unit.
         length: unit of length.
     """
 
@@ -94,7 +94,7 @@ class Units(NamedTuple):
 
 
 def structured(name: str) -> str:
-    """Return a name, such as "crank.phi", in the structured convention of FMI: quoted unless it is an identifier."""
+    """Return a name, such as "crank.phi", with quotes round what is not an identifier."""
     owner, dot, coordinate = name.rpartition(".")
     if PLAIN_NAME.fullmatch(name):
         return name
@@ -144,7 +144,7 @@ def known_variables(
     require(space.m, "the motions determine all joint coordinates, so that an FMU has no states; see `export_c`")
     of_bodies, of_joints = Units.of(layout, length), Units.of(space, length)
     v, named = np.asarray(mech.velocities(velocities)), mech.named_velocities(velocities)
-    chosen = [k for k, is_kept in enumerate(named or [v.any()] * layout.m) if is_kept]
+    chosen = [k for k, is_kept in enumerate(named or [velocities is not None] * layout.m) if is_kept]
     motions = motions_of(mech)
     forces = inputs_of(mech, [name for name in inputs if name not in motions], q, jnp.zeros((), q.dtype))
     driven = {name: _derivatives(motions[name]) for name in inputs if name in motions}
@@ -226,7 +226,5 @@ def check_unique(names: Iterable[str]) -> None:
     """Raise `ValueError` if two variables have one name."""
     known: set[str] = set()
     for name in names:
-        require(
-            name not in known, f"two variables of the FMU would be called {name!r}; rename a body, point or parameter"
-        )
+        require(name not in known, f"two variables of the FMU are called {name!r}; rename a body, point or parameter")
         known.add(name)

@@ -30,11 +30,13 @@ typedef struct {
     fmi2Real nextEventTime;
 } fmi2EventInfo;
 
-static fmi2Status result(bool success) { return success ? fmi2OK : fmi2Error; }
+static fmi2Status result(Instance *instance, bool success) {
+    return success ? fmi2OK : instance->discarded ? fmi2Discard : fmi2Error;
+}
 
-/* Result of a function for variables of a type, of which there are none. */
+/* Result of a function that gets or sets variables of a type that none has. */
 static fmi2Status none(fmi2Component c, size_t count) {
-    return result(count == 0 || fail(c, "all variables are of the type Real"));
+    return result(c, count == 0 || fail(c, "all variables are of the type Real"));
 }
 
 static void log_text(Instance *instance, const char *text) {
@@ -68,15 +70,15 @@ EXPORT fmi2Status fmi2SetupExperiment(fmi2Component c, fmi2Boolean has_tolerance
     return fmi2OK;
 }
 EXPORT fmi2Status fmi2EnterInitializationMode(fmi2Component c) { return (void)c, fmi2OK; }
-EXPORT fmi2Status fmi2ExitInitializationMode(fmi2Component c) { return result(leave_initialisation(c)); }
+EXPORT fmi2Status fmi2ExitInitializationMode(fmi2Component c) { return result(c, leave_initialisation(c)); }
 EXPORT fmi2Status fmi2Terminate(fmi2Component c) { return (void)c, fmi2OK; }
 EXPORT fmi2Status fmi2Reset(fmi2Component c) { return reset(c), fmi2OK; }
 
 EXPORT fmi2Status fmi2GetReal(fmi2Component c, const fmi2ValueReference r[], size_t n, fmi2Real x[]) {
-    return result(get_values(c, r, n, x));
+    return result(c, get_values(c, r, n, x));
 }
 EXPORT fmi2Status fmi2SetReal(fmi2Component c, const fmi2ValueReference r[], size_t n, const fmi2Real x[]) {
-    return result(set_values(c, r, n, x));
+    return result(c, set_values(c, r, n, x));
 }
 #define NO_VARIABLES(type)                                                                                        \
     EXPORT fmi2Status fmi2Get##type(fmi2Component c, const fmi2ValueReference r[], size_t n, fmi2##type x[]) {    \
@@ -89,13 +91,15 @@ NO_VARIABLES(Integer)
 NO_VARIABLES(Boolean)
 NO_VARIABLES(String)
 
-EXPORT fmi2Status fmi2GetFMUstate(fmi2Component c, fmi2FMUstate *state) { return result(copy_state(c, state)); }
+EXPORT fmi2Status fmi2GetFMUstate(fmi2Component c, fmi2FMUstate *state) { return result(c, copy_state(c, state)); }
 EXPORT fmi2Status fmi2SetFMUstate(fmi2Component c, fmi2FMUstate state) {
+    if (state == NULL) return result(c, fail(c, "there is no FMU state"));
     memcpy(&((Instance *)c)->state, state, sizeof(State));
     return fmi2OK;
 }
 EXPORT fmi2Status fmi2FreeFMUstate(fmi2Component c, fmi2FMUstate *state) {
     (void)c;
+    if (state == NULL) return fmi2OK;
     free(*state);
     *state = NULL;
     return fmi2OK;
@@ -106,12 +110,13 @@ EXPORT fmi2Status fmi2SerializedFMUstateSize(fmi2Component c, fmi2FMUstate state
     return fmi2OK;
 }
 EXPORT fmi2Status fmi2SerializeFMUstate(fmi2Component c, fmi2FMUstate state, fmi2Byte bytes[], size_t size) {
-    if (size < sizeof(State)) return result(fail(c, "an FMU state has %d bytes", (int)sizeof(State)));
+    if (size < sizeof(State)) return result(c, fail(c, "an FMU state has %d bytes", (int)sizeof(State)));
     memcpy(bytes, state, sizeof(State));
     return fmi2OK;
 }
 EXPORT fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[], size_t size, fmi2FMUstate *state) {
-    if (size != sizeof(State)) return result(fail(c, "an FMU state has %d bytes", (int)sizeof(State)));
+    if (size != sizeof(State)) return result(c, fail(c, "an FMU state has %d bytes", (int)sizeof(State)));
+    *state = NULL;
     if (!copy_state(c, state)) return fmi2Error;
     memcpy(*state, bytes, sizeof(State));
     return fmi2OK;
@@ -120,7 +125,7 @@ EXPORT fmi2Status fmi2DeSerializeFMUstate(fmi2Component c, const fmi2Byte bytes[
 EXPORT fmi2Status fmi2GetDirectionalDerivative(fmi2Component c, const fmi2ValueReference unknowns[], size_t unknown_count,
                                                const fmi2ValueReference knowns[], size_t known_count,
                                                const fmi2Real seed[], fmi2Real sensitivity[]) {
-    return result(differentiate(c, unknowns, unknown_count, knowns, known_count, seed, sensitivity));
+    return result(c, differentiate(c, unknowns, unknown_count, knowns, known_count, seed, sensitivity));
 }
 
 /* Model exchange */
@@ -140,13 +145,13 @@ EXPORT fmi2Status fmi2CompletedIntegratorStep(fmi2Component c, fmi2Boolean no_re
 }
 EXPORT fmi2Status fmi2SetTime(fmi2Component c, fmi2Real t) { return change(&((Instance *)c)->state, 0, t), fmi2OK; }
 EXPORT fmi2Status fmi2SetContinuousStates(fmi2Component c, const fmi2Real x[], size_t n) {
-    return result(set_states(c, x, n));
+    return result(c, set_states(c, x, n));
 }
-EXPORT fmi2Status fmi2GetContinuousStates(fmi2Component c, fmi2Real x[], size_t n) { return result(get_states(c, x, n)); }
-EXPORT fmi2Status fmi2GetDerivatives(fmi2Component c, fmi2Real x[], size_t n) { return result(get_derivatives(c, x, n)); }
+EXPORT fmi2Status fmi2GetContinuousStates(fmi2Component c, fmi2Real x[], size_t n) { return result(c, get_states(c, x, n)); }
+EXPORT fmi2Status fmi2GetDerivatives(fmi2Component c, fmi2Real x[], size_t n) { return result(c, get_derivatives(c, x, n)); }
 EXPORT fmi2Status fmi2GetEventIndicators(fmi2Component c, fmi2Real z[], size_t n) {
     (void)z;
-    return result(n == 0 || fail(c, "there are no event indicators"));
+    return result(c, n == 0 || fail(c, "there are no event indicators"));
 }
 EXPORT fmi2Status fmi2GetNominalsOfContinuousStates(fmi2Component c, fmi2Real x[], size_t n) {
     (void)c;
@@ -158,18 +163,18 @@ EXPORT fmi2Status fmi2GetNominalsOfContinuousStates(fmi2Component c, fmi2Real x[
 
 EXPORT fmi2Status fmi2DoStep(fmi2Component c, fmi2Real t, fmi2Real length, fmi2Boolean no_return) {
     (void)no_return;
-    return result(advance(c, t, length));
+    return result(c, advance(c, t, length));
 }
-EXPORT fmi2Status fmi2CancelStep(fmi2Component c) { return result(fail(c, "steps end before the call returns")); }
+EXPORT fmi2Status fmi2CancelStep(fmi2Component c) { return result(c, fail(c, "steps end before the call returns")); }
 EXPORT fmi2Status fmi2SetRealInputDerivatives(fmi2Component c, const fmi2ValueReference r[], size_t n,
                                               const fmi2Integer orders[], const fmi2Real x[]) {
     (void)r, (void)orders, (void)x;
-    return result(n == 0 || fail(c, "derivatives of inputs are not used: set the rates of motions as inputs"));
+    return result(c, n == 0 || fail(c, "derivatives of inputs are not used: set the rates of motions as inputs"));
 }
 EXPORT fmi2Status fmi2GetRealOutputDerivatives(fmi2Component c, const fmi2ValueReference r[], size_t n,
                                                const fmi2Integer orders[], fmi2Real x[]) {
     (void)r, (void)orders, (void)x;
-    return result(n == 0 || fail(c, "there are no derivatives of outputs"));
+    return result(c, n == 0 || fail(c, "there are no derivatives of outputs"));
 }
 EXPORT fmi2Status fmi2GetRealStatus(fmi2Component c, const fmi2StatusKind kind, fmi2Real *value) {
     *value = ((Instance *)c)->state.values[0];

@@ -32,11 +32,13 @@ typedef void (*fmi3UnlockPreemptionCallback)(void);
 typedef void (*fmi3IntermediateUpdateCallback)(fmi3InstanceEnvironment, fmi3Float64, fmi3Boolean, fmi3Boolean, fmi3Boolean,
                                                fmi3Boolean, fmi3Boolean *, fmi3Float64 *);
 
-static fmi3Status result(bool success) { return success ? fmi3OK : fmi3Error; }
+static fmi3Status result(Instance *instance, bool success) {
+    return success ? fmi3OK : instance->discarded ? fmi3Discard : fmi3Error;
+}
 
 /* Result of a function for things of a kind, of which there are none. */
 static fmi3Status none(fmi3Instance c, size_t count) {
-    return result(count == 0 || fail(c, "all variables are of the type Float64, and there are no clocks"));
+    return result(c, count == 0 || fail(c, "all variables are of the type Float64, and there are no clocks"));
 }
 
 static void log_text(Instance *instance, const char *text) {
@@ -82,7 +84,7 @@ EXPORT fmi3Status fmi3EnterInitializationMode(fmi3Instance c, fmi3Boolean has_to
     change(&((Instance *)c)->state, 0, start);
     return fmi3OK;
 }
-EXPORT fmi3Status fmi3ExitInitializationMode(fmi3Instance c) { return result(leave_initialisation(c)); }
+EXPORT fmi3Status fmi3ExitInitializationMode(fmi3Instance c) { return result(c, leave_initialisation(c)); }
 EXPORT fmi3Status fmi3EnterEventMode(fmi3Instance c) { return (void)c, fmi3OK; }
 EXPORT fmi3Status fmi3Terminate(fmi3Instance c) { return (void)c, fmi3OK; }
 EXPORT fmi3Status fmi3Reset(fmi3Instance c) { return reset(c), fmi3OK; }
@@ -90,10 +92,10 @@ EXPORT fmi3Status fmi3EnterConfigurationMode(fmi3Instance c) { return (void)c, f
 EXPORT fmi3Status fmi3ExitConfigurationMode(fmi3Instance c) { return (void)c, fmi3OK; }
 
 EXPORT fmi3Status fmi3GetFloat64(fmi3Instance c, const fmi3ValueReference r[], size_t n, fmi3Float64 x[], size_t k) {
-    return result(k == n ? get_values(c, r, n, x) : fail(c, "as many values as references are needed"));
+    return result(c, k == n ? get_values(c, r, n, x) : fail(c, "as many values as references are needed"));
 }
 EXPORT fmi3Status fmi3SetFloat64(fmi3Instance c, const fmi3ValueReference r[], size_t n, const fmi3Float64 x[], size_t k) {
-    return result(k == n ? set_values(c, r, n, x) : fail(c, "as many values as references are needed"));
+    return result(c, k == n ? set_values(c, r, n, x) : fail(c, "as many values as references are needed"));
 }
 #define NO_VARIABLES(type)                                                                                               \
     EXPORT fmi3Status fmi3Get##type(fmi3Instance c, const fmi3ValueReference r[], size_t n, fmi3##type x[], size_t k) {  \
@@ -169,21 +171,23 @@ EXPORT fmi3Status fmi3ActivateModelPartition(fmi3Instance c, fmi3ValueReference 
 
 EXPORT fmi3Status fmi3GetNumberOfVariableDependencies(fmi3Instance c, fmi3ValueReference r, size_t *n) {
     (void)r, (void)n;
-    return result(fail(c, "dependencies are not recorded: a variable may depend on all others"));
+    return result(c, fail(c, "dependencies are not recorded: a variable may depend on all others"));
 }
 EXPORT fmi3Status fmi3GetVariableDependencies(fmi3Instance c, fmi3ValueReference r, size_t elements[],
                                               fmi3ValueReference independents[], size_t elements_of_independents[],
                                               fmi3DependencyKind kinds[], size_t n) {
     (void)r, (void)elements, (void)independents, (void)elements_of_independents, (void)kinds, (void)n;
-    return result(fail(c, "dependencies are not recorded: a variable may depend on all others"));
+    return result(c, fail(c, "dependencies are not recorded: a variable may depend on all others"));
 }
-EXPORT fmi3Status fmi3GetFMUState(fmi3Instance c, fmi3FMUState *state) { return result(copy_state(c, state)); }
+EXPORT fmi3Status fmi3GetFMUState(fmi3Instance c, fmi3FMUState *state) { return result(c, copy_state(c, state)); }
 EXPORT fmi3Status fmi3SetFMUState(fmi3Instance c, fmi3FMUState state) {
+    if (state == NULL) return result(c, fail(c, "there is no FMU state"));
     memcpy(&((Instance *)c)->state, state, sizeof(State));
     return fmi3OK;
 }
 EXPORT fmi3Status fmi3FreeFMUState(fmi3Instance c, fmi3FMUState *state) {
     (void)c;
+    if (state == NULL) return fmi3OK;
     free(*state);
     *state = NULL;
     return fmi3OK;
@@ -194,12 +198,13 @@ EXPORT fmi3Status fmi3SerializedFMUStateSize(fmi3Instance c, fmi3FMUState state,
     return fmi3OK;
 }
 EXPORT fmi3Status fmi3SerializeFMUState(fmi3Instance c, fmi3FMUState state, fmi3Byte bytes[], size_t size) {
-    if (size < sizeof(State)) return result(fail(c, "an FMU state has %d bytes", (int)sizeof(State)));
+    if (size < sizeof(State)) return result(c, fail(c, "an FMU state has %d bytes", (int)sizeof(State)));
     memcpy(bytes, state, sizeof(State));
     return fmi3OK;
 }
 EXPORT fmi3Status fmi3DeserializeFMUState(fmi3Instance c, const fmi3Byte bytes[], size_t size, fmi3FMUState *state) {
-    if (size != sizeof(State)) return result(fail(c, "an FMU state has %d bytes", (int)sizeof(State)));
+    if (size != sizeof(State)) return result(c, fail(c, "an FMU state has %d bytes", (int)sizeof(State)));
+    *state = NULL;
     if (!copy_state(c, state)) return fmi3Error;
     memcpy(*state, bytes, sizeof(State));
     return fmi3OK;
@@ -209,15 +214,15 @@ EXPORT fmi3Status fmi3GetDirectionalDerivative(fmi3Instance c, const fmi3ValueRe
                                                const fmi3Float64 seed[], size_t seed_count, fmi3Float64 sensitivity[],
                                                size_t sensitivity_count) {
     if (seed_count != known_count || sensitivity_count != unknown_count)
-        return result(fail(c, "a directional derivative needs one number for each variable"));
-    return result(differentiate(c, unknowns, unknown_count, knowns, known_count, seed, sensitivity));
+        return result(c, fail(c, "a directional derivative needs one number for each variable"));
+    return result(c, differentiate(c, unknowns, unknown_count, knowns, known_count, seed, sensitivity));
 }
 EXPORT fmi3Status fmi3GetAdjointDerivative(fmi3Instance c, const fmi3ValueReference unknowns[], size_t unknown_count,
                                            const fmi3ValueReference knowns[], size_t known_count, const fmi3Float64 seed[],
                                            size_t seed_count, fmi3Float64 sensitivity[], size_t sensitivity_count) {
     (void)unknowns, (void)unknown_count, (void)knowns, (void)known_count, (void)seed, (void)seed_count;
     (void)sensitivity, (void)sensitivity_count;
-    return result(fail(c, "there are no adjoint derivatives"));
+    return result(c, fail(c, "there are no adjoint derivatives"));
 }
 
 /* Model exchange */
@@ -240,15 +245,15 @@ EXPORT fmi3Status fmi3CompletedIntegratorStep(fmi3Instance c, fmi3Boolean no_ret
 }
 EXPORT fmi3Status fmi3SetTime(fmi3Instance c, fmi3Float64 t) { return change(&((Instance *)c)->state, 0, t), fmi3OK; }
 EXPORT fmi3Status fmi3SetContinuousStates(fmi3Instance c, const fmi3Float64 x[], size_t n) {
-    return result(set_states(c, x, n));
+    return result(c, set_states(c, x, n));
 }
-EXPORT fmi3Status fmi3GetContinuousStates(fmi3Instance c, fmi3Float64 x[], size_t n) { return result(get_states(c, x, n)); }
+EXPORT fmi3Status fmi3GetContinuousStates(fmi3Instance c, fmi3Float64 x[], size_t n) { return result(c, get_states(c, x, n)); }
 EXPORT fmi3Status fmi3GetContinuousStateDerivatives(fmi3Instance c, fmi3Float64 x[], size_t n) {
-    return result(get_derivatives(c, x, n));
+    return result(c, get_derivatives(c, x, n));
 }
 EXPORT fmi3Status fmi3GetEventIndicators(fmi3Instance c, fmi3Float64 z[], size_t n) {
     (void)z;
-    return result(n == 0 || fail(c, "there are no event indicators"));
+    return result(c, n == 0 || fail(c, "there are no event indicators"));
 }
 EXPORT fmi3Status fmi3GetNominalsOfContinuousStates(fmi3Instance c, fmi3Float64 x[], size_t n) {
     (void)c;
@@ -264,7 +269,7 @@ EXPORT fmi3Status fmi3EnterStepMode(fmi3Instance c) { return (void)c, fmi3OK; }
 EXPORT fmi3Status fmi3GetOutputDerivatives(fmi3Instance c, const fmi3ValueReference r[], size_t n, const fmi3Int32 orders[],
                                            fmi3Float64 x[], size_t k) {
     (void)r, (void)orders, (void)x, (void)k;
-    return result(n == 0 || fail(c, "there are no derivatives of outputs"));
+    return result(c, n == 0 || fail(c, "there are no derivatives of outputs"));
 }
 EXPORT fmi3Status fmi3DoStep(fmi3Instance c, fmi3Float64 t, fmi3Float64 length, fmi3Boolean no_return,
                              fmi3Boolean *event, fmi3Boolean *terminate, fmi3Boolean *early, fmi3Float64 *reached) {
@@ -272,5 +277,5 @@ EXPORT fmi3Status fmi3DoStep(fmi3Instance c, fmi3Float64 t, fmi3Float64 length, 
     const bool success = advance(c, t, length);
     *event = *terminate = *early = false;
     *reached = ((Instance *)c)->state.values[0];
-    return result(success);
+    return result(c, success);
 }

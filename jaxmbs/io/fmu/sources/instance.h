@@ -30,15 +30,16 @@
 
 /* Longest message, with the terminating zero. */
 #define MESSAGE_SIZE 512
-/* A communication step may exceed a whole number of steps by this fraction without getting one more. */
+/* A number of steps that exceeds a whole number by less than this fraction is rounded down; times that differ by less than
+ * this fraction of a step are equal. */
 #define ROUNDING 1e-9
 /* Largest number of steps in a communication step. */
 #define MAX_STEPS 1e12
 
-/* All that changes; a copy of it is an "FMU state". */
+/* The state of an instance; a copy of it is an "FMU state". */
 typedef struct {
     double values[VARIABLES];
-    double scales[SCALES]; /* units of gaps, which the start determines */
+    double scales[SCALES]; /* units of gaps, set at the start */
     double carry[CARRY];   /* memory of the integrator */
     bool running;          /* initialisation has been left */
     bool assembled;        /* states and scales belong to parameters, start values and inputs */
@@ -49,6 +50,7 @@ typedef struct {
 typedef struct Instance {
     State state;
     char name[MESSAGE_SIZE / 4];
+    bool discarded; /* the last failure depends on states and inputs: others may succeed */
     void *environment;
     void (*logger)(void); /* callback of the importer, of the type of its version */
     void (*log)(struct Instance *instance, const char *text);
@@ -69,14 +71,17 @@ static bool fail(Instance *instance, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     instance->log(instance, text);
+    instance->discarded = false;
     return false;
 }
 
-/* Return true for the status 0; log the name of any other. */
+/* Return true for the status 0; log the name of any other, which discards a step or a trial state. */
 static bool good(Instance *instance, int64_t status, const char *action) {
     if (status == 0) return true;
     const char *name = status > 0 && status < STATUSES ? STATUS_NAMES[status] : "unknown";
-    return fail(instance, "%s at t = %.9g: status %d, %s", action, instance->state.values[0], (int)status, name);
+    fail(instance, "%s at t = %.9g: status %d, %s", action, instance->state.values[0], (int)status, name);
+    instance->discarded = instance->state.running;
+    return false;
 }
 
 /* Bring all variables to their start values. */
@@ -229,6 +234,7 @@ static bool advance(Instance *instance, double t, double length) {
     if (!(length >= 0 && count < MAX_STEPS))
         return fail(instance, "a communication step of %g cannot be divided into steps of %g", length, STEP);
     if (length == 0) return true;
+    if (fabs(t - state->values[0]) > ROUNDING * length) state->carried = false;
     state->values[0] = t;
     state->evaluated = false;
     if (!state->carried && !begin(instance, length / count)) return false;
@@ -237,11 +243,11 @@ static bool advance(Instance *instance, double t, double length) {
     return true;
 }
 
-/* Derivatives of unknowns, derivatives or outputs, along a change of knowns: states, inputs and parameters. */
+/* Derivatives of unknowns, which are derivatives or outputs, along a change of knowns, which are states and inputs. */
 static bool differentiate(Instance *instance, const uint32_t unknowns[], size_t unknown_count, const uint32_t knowns[],
                           size_t known_count, const double seed[], double sensitivity[]) {
     State *state = &instance->state;
-    if (!assemble(instance)) return false;
+    if (!state->running) return fail(instance, "directional derivatives before the end of initialisation");
     fmu_directional_in *in = &instance->work.directional.in;
     memcpy(in->values, state->values, sizeof in->values);
     memcpy(in->scales, state->scales, sizeof state->scales);
