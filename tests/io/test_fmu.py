@@ -279,9 +279,8 @@ def test_model_exchange(four_bars, version):
     with pytest.raises(fmpy.fmi1.FMICallException) as caught:
         derivatives(0.0, np.nan * start)
     assert caught.value.status == DISCARD
-    np.testing.assert_array_equal(
-        derivatives(0.0, start + h * identity[0]) - derivatives(0.0, start - h * identity[0]), 2 * h * differences[0]
-    )
+    again = (derivatives(0.0, start + h * identity[0]) - derivatives(0.0, start - h * identity[0])) / (2 * h)
+    np.testing.assert_array_equal(again, differences[0])
 
 
 @needs_gcc

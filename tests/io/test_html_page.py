@@ -201,7 +201,7 @@ def test_a_double_pendulum_without_drivers(browser, pages, tmp_path):
 
 @needs_browser
 def test_gears_need_more_than_a_turn(browser, pages):
-    """After a turn of the first gear the second one is not back: the motion is not repeated, and goes on for another turn."""
+    """After a turn of the first gear the second one is not back: the motion does not repeat itself."""
     mech = mbs.Mechanism(
         {"a": planar.Body(), "b": planar.Body()},
         {
