@@ -12,6 +12,14 @@ from jaxmbs.cli.report import Report, working
 from jaxmbs.cli.varied import check_values, number_at, place_of, with_number
 from jaxmbs.element import errors_of, require
 
+# Default length of a step, in seconds.
+STEP = 1e-3
+# Options and the targets that they are for.
+NEEDS = {
+    "parameters": ("c", "fmu"), "step": ("c", "fmu"), "inputs": ("c", "fmu"), "functions": ("c",), "name": ("c",),
+    "fmi": ("fmu",), "no_binary": ("fmu",), "vary": ("html",),
+}  # fmt: skip
+
 
 def arguments(parser) -> None:
     """Add the arguments of `jaxmbs export` to its parser."""
@@ -27,18 +35,18 @@ def arguments(parser) -> None:
         "--parameters", nargs="+", default=[], metavar="PLACE",
         help="with --c and --fmu, numbers that are parameters: bodies.rod.mass, constraints.A.point_i.0, …",
     )  # fmt: skip
-    parser.add_argument("--step", type=float, default=1e-3, help="length of a step in seconds (1e-3)")
+    parser.add_argument("--step", type=float, help="length of a step in seconds (1e-3)")
     parser.add_argument(
-        "--functions", nargs="+", default=["kinematics"], metavar="NAME",
+        "--functions", nargs="+", metavar="NAME",
         help="with --c, one or more of kinematics, inverse_dynamics, jacobian, step, linearisation (kinematics)",
     )  # fmt: skip
     parser.add_argument(
         "--name", help="with --c, first part of the names of functions and files (the name of the model file)"
     )
-    parser.add_argument("--fmi", choices=("2.0", "3.0"), default="2.0", help="version of the FMU (2.0)")
+    parser.add_argument("--fmi", choices=("2.0", "3.0"), help="version of the FMU (2.0)")
     parser.add_argument(
         "--inputs", nargs="+", default=[], metavar="NAME",
-        help="drivers and forces that are inputs of the FMU, and forces of the linearisation in C",
+        help="drivers and forces that are inputs of the FMU, and of the linearisation in C",
     )  # fmt: skip
     parser.add_argument("--no-binary", action="store_true", help="an FMU of sources only, which needs no C compiler")
     parser.add_argument(
@@ -54,7 +62,11 @@ def run(args) -> Report:
         any(path is not None for path, _ in targets.values()),
         "nothing to write: give --c FOLDER, --fmu FILE or --html FILE",
     )
-    require(args.html is not None or not args.vary, "--vary is for a page: give --html FILE")
+    for option, needed in NEEDS.items():
+        is_given = getattr(args, option) not in (None, [], False)
+        if is_given and all(getattr(args, target) is None for target in needed):
+            wanted = " or ".join(f"--{target}" for target in needed)
+            raise ValueError(f"--{option.replace('_', '-')} is for {wanted}, which is not given")
     model, point, files = read_model(args), _point(args.point), []
     for what, (path, write) in targets.items():
         if path is not None:
@@ -68,18 +80,19 @@ def _write_c(model, point, args) -> list[Path]:
     stem = re.sub(r"[^A-Za-z0-9]+", "_", args.model.name.partition(".")[0]).strip("_")
     name = args.name or (stem if stem[:1].isalpha() else f"model_{stem}")
     places = {place: place_of(model, place) for place in args.parameters}
-    options = {"guess": model.guess, "step": args.step, "linear_inputs": args.inputs, "name": name, "points": point}
+    functions = args.functions or ["kinematics"]
+    options = {"guess": model.guess, "step": args.step or STEP, "linear_inputs": args.inputs, "name": name}
+    options["points"] = point
     if not places:
-        return mbs.export_c(model, args.c, args.functions, **options)
-    return mbs.export_c(
-        _with_numbers(model, places), args.c, args.functions, parameters=_numbers(model, places), **options
-    )
+        return mbs.export_c(model, args.c, functions, **options)
+    return mbs.export_c(_with_numbers(model, places), args.c, functions, parameters=_numbers(model, places), **options)
 
 
 def _write_fmu(model, point, args) -> list[Path]:
     """Write a model as an FMU."""
     places = {place: place_of(model, place) for place in args.parameters}
-    options = {"version": args.fmi, "inputs": args.inputs, "step": args.step, "binary": not args.no_binary}
+    options = {"version": args.fmi or "2.0", "inputs": args.inputs, "binary": not args.no_binary}
+    options["step"] = args.step or STEP
     build, numbers = _with_numbers(model, places), _numbers(model, places)
     return [mbs.export_fmu(build, args.fmu, parameters=numbers, points=point, **options)]
 

@@ -296,7 +296,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert '"title":"slider-crank"' in text
     for words, message in (
         ((), "give --c FOLDER, --fmu FILE or --html FILE"),
-        (("--c", "code", "--vary", "bodies.rod.mass=1:2"), "--vary is for a page"),
+        (("--c", "code", "--vary", "bodies.rod.mass=1:2"), "--vary is for --html, which is not given"),
         (("--html", "a.html", "--point", "rod", "x", "0"), "--point: each coordinate must be a number, got x"),
         (("--html", "a.html", "--vary", "bodies.rod.mass"), "--vary: must be PLACE=LOW:HIGH"),
         (("--html", "a.html", "--vary", "bodies.rod.mas=1:2"), "rod has no 'mas'"),
