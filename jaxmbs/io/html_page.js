@@ -50,13 +50,6 @@ class Motion {
     this.end = bad < 0 ? CONVERGED : this.status[bad];
   }
 
-  // True if the last sample is as the first one, as after a turn of a crank; gears may need several turns.
-  get closes() {
-    const n = this.frames.length / this.status.length, last = this.frames.length - n;
-    const first = this.frames.slice(0, n), largest = first.reduce((most, x) => Math.max(most, Math.abs(x)), 1e-300);
-    return first.every((x, k) => Math.abs(this.frames[last + k] - x) < SAME * largest);
-  }
-
   sample(k, driver) {
     const n = this.q.length / this.status.length, part = k / (this.status.length - 1);
     return {motion: this, k, value: this.input.drive[driver] + part * this.input.rates[driver], q: this.q.slice(k * n, (k + 1) * n), speed: Math.abs(this.input.rates[driver])};
@@ -248,7 +241,7 @@ class Page {
     if (this.failed && this.samples) return this.show();
     // The first position may be singular: it is shown all the same.
     if (this.failed) forwards.good = 1;
-    this.whole = driver.turns && forwards.end === CONVERGED && forwards.closes;
+    this.whole = driver.turns && forwards.end === CONVERGED && this.closes(forwards);
     const backwards = this.whole ? null : half(driver.turns ? -TURN : driver.low - value);
     const samples = (motion) => motion ? range(motion.good).map((n) => ({...motion.sample(n, k), driver: k})) : [];
     const before = samples(backwards).slice(1).reverse();
@@ -260,6 +253,16 @@ class Page {
     this.found = [...this.positions];
     this.picture.fit(this.samples, this.samples.map((x) => flat(this.place(x))));
     this.show();
+  }
+
+  // True if the last sample looks like the first one, as after a turn of a crank; gears may need several turns. In space a
+  // rod between two balls may have turned about itself, which nobody sees.
+  closes(motion) {
+    const seen = (k) => [...range(data.anchors.length).map((n) => point({motion, k}, n)), this.place({motion, k})].flat();
+    const turned = (k) => dimension === 2 ? columns(motion.frames, k, motion.frames.length / motion.status.length) : [];
+    const [first, last] = [0, motion.status.length - 1].map((k) => [...seen(k), ...turned(k)]);
+    const largest = Math.max(...first.map(Math.abs), 1e-300);
+    return first.every((x, k) => Math.abs(last[k] - x) < SAME * largest);
   }
 
   get now() { return this.samples[this.at]; }
