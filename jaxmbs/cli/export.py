@@ -17,7 +17,7 @@ STEP = 1e-3
 # Options and the targets that they are for.
 NEEDS = {
     "parameters": ("c", "fmu"), "step": ("c", "fmu"), "inputs": ("c", "fmu"), "functions": ("c",), "name": ("c",),
-    "fmi": ("fmu",), "no_binary": ("fmu",), "vary": ("html",),
+    "elementary": ("c",), "fmi": ("fmu",), "no_binary": ("fmu",), "vary": ("html",),
 }  # fmt: skip
 
 
@@ -42,6 +42,11 @@ def arguments(parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--name", help="with --c, first part of the names of functions and files (the name of the model file)"
+    )
+    parser.add_argument(
+        "--elementary",
+        choices=("libm", "own"),
+        help="with --c, functions such as sine: of math.h (libm) or as in Python (own)",
     )
     parser.add_argument("--fmi", choices=("2.0", "3.0"), help="version of the FMU (2.0)")
     parser.add_argument(
@@ -82,7 +87,7 @@ def _write_c(model, point, args) -> list[Path]:
     places = {place: place_of(model, place) for place in args.parameters}
     functions = args.functions or ["kinematics"]
     options = {"guess": model.guess, "step": args.step or STEP, "linear_inputs": args.inputs, "name": name}
-    options["points"] = point
+    options |= {"points": point, "elementary": args.elementary or "libm"}
     if not places:
         return mbs.export_c(model, args.c, functions, **options)
     return mbs.export_c(_with_numbers(model, places), args.c, functions, parameters=_numbers(model, places), **options)

@@ -21,8 +21,9 @@ from jaxmbs.dynamics.methods.explicit import RK4, SemiImplicitEuler
 from jaxmbs.dynamics.methods.method import AbstractFixedStep
 from jaxmbs.dynamics.reactions import reactions
 from jaxmbs.dynamics.simulate import simulate
-from jaxmbs.dynamics.single_step import single_step
+from jaxmbs.dynamics.single_step import scales_of, single_step
 from jaxmbs.element import require, unknown
+from jaxmbs.formulations.abstract import Scales
 from jaxmbs.formulations.augmented import AbstractFormulation
 from jaxmbs.formulations.joint.joint_coordinates import JointCoordinates
 from jaxmbs.formulations.stateful import stateful_forces
@@ -55,6 +56,7 @@ def export_c(
     method: AbstractFixedStep | None = None,
     formulation: AbstractFormulation | None = None,
     name: str = "mechanism",
+    elementary: str = "libm",
 ) -> list[Path]:
     """Write functions of a mechanism as C99, with a build file and a test program.
 
@@ -89,6 +91,8 @@ def export_c(
         method: for "step", `RK4()` by default, or `SemiImplicitEuler()`.
         formulation: for "step" and "linearisation"; `JointCoordinates()` by default.
         name: first part of the names of functions and files, an identifier of C.
+        elementary: "libm" for the sine and other functions of math.h; "own" for those of programs on the CPU, with which
+            results have the same bits as in Python, see `mbs.program(f).c`. They need a fused multiply-add in hardware.
 
     Returns:
         The files that were written: headers and sources, `CMakeLists.txt`, and the test program `name_test.c`. It compares
@@ -96,10 +100,11 @@ def export_c(
         1e-9 (1e-3 in float32).
 
     Raises:
-        ValueError: an unknown name in `what` or `points`, a name that C cannot have, a guess that cannot be assembled,
-            drivers that do not determine the motion (except for "step" and "linearisation", which needs a degree of
-            freedom), no drivers for "inverse_dynamics" and "jacobian", forces with states such as the current of a motor
-            (except for "kinematics" and "jacobian"), or a file `CMakeLists.txt` of another origin in the folder.
+        AnalysisError: the motion from the guess fails, with which the test program is made.
+        ValueError: an unknown name in `what`, `points` or `elementary`, a name that C cannot have, a guess that cannot be
+            assembled, drivers that do not determine the motion (except for "step" and "linearisation", which needs a
+            degree of freedom), no drivers for "inverse_dynamics" and "jacobian", forces with states such as the current of
+            a motor (except for "kinematics" and "jacobian"), or a file `CMakeLists.txt` of another origin in the folder.
         ProgramError: a function of yours in the mechanism cannot be written as a list of scalar operations, for example
             because it calls back into Python.
 
@@ -134,6 +139,8 @@ def export_c(
         # The velocity that the rates of the drivers ask for.
         moved = functions.with_drive(given | inputs)
         inputs["v"] = simulate(moved, inputs["t"][None], inputs["q"], throw=True).v[0]
+    if "step" in what:
+        functions = functions.with_scales(given | inputs)
     if "linearisation" in what:
         functions = functions.with_linearisation(given | inputs)
     layout = build(given.get("parameters")).layout
@@ -153,7 +160,7 @@ def export_c(
         with warnings.catch_warnings():
             # A function that cannot be written as a program is an error here.
             warnings.simplefilter("ignore", PerformanceWarning)
-            code = program.c(*arguments.values(), name=f"{name}_{function}", about=comment)
+            code = program.c(*arguments.values(), name=f"{name}_{function}", about=comment, elementary=elementary)
         outputs = program(*arguments.values())
         tests.append(Test(code, jax.tree.leaves(tuple(arguments.values())), jax.tree.leaves(outputs)))
     files = [path for test in tests for path in test.code.save(folder)]
@@ -194,6 +201,7 @@ class MechanismFunctions(NamedTuple):
         formulation: of the integrator and the linearisation.
         meshed: configuration in which gears without marks are in mesh; None before it is known.
         linear: linearisation about the test inputs, whose coordinates are used for all inputs; None without one.
+        scales: scales of a step, those of the test inputs; None if each step has its own, because parameters may change.
     """
 
     build: Callable[[Any], Mechanism]
@@ -204,6 +212,7 @@ class MechanismFunctions(NamedTuple):
     formulation: AbstractFormulation
     meshed: Array | None = None
     linear: Linearisation | None = None
+    scales: Scales | None = None
 
     def with_test_inputs(self, parameters: Any, guess: Coordinates | None) -> tuple[MechanismFunctions, dict[str, Any]]:
         """Return the functions with gears in mesh, and inputs near the configuration assembled from a guess at t = 0."""
@@ -232,6 +241,14 @@ class MechanismFunctions(NamedTuple):
         if set(what) - {"step", "linearisation"}:
             # This also checks that the drivers determine the motion.
             kinematics(self.with_drive(inputs), inputs["t"][None], inputs["q"], throw=True)
+
+    def with_scales(self, inputs: Mapping[str, Any]) -> MechanismFunctions:
+        """Return the functions with scales of the steps that are those of the inputs, unless there are parameters."""
+        if "parameters" in inputs:
+            return self
+        mech = self.with_drive(inputs)
+        scales = jax.jit(lambda q, v, t: scales_of(mech, t, q, v, self.formulation))
+        return self._replace(scales=scales(inputs["q"], inputs["v"], inputs["t"]))
 
     def with_linearisation(self, inputs: Mapping[str, Any]) -> MechanismFunctions:
         """Return the functions with the linearisation about the inputs."""
@@ -294,7 +311,8 @@ class MechanismFunctions(NamedTuple):
     def step(self, inputs):
         """Return q, v and points after one step of length `step_length`, and the status."""
         mech, t = self.with_drive(inputs), inputs["t"]
-        q, v, status = single_step(mech, t, inputs["q"], inputs["v"], self.step_length, self.method, self.formulation)
+        options = self.step_length, self.method, self.formulation, self.scales
+        q, v, status = single_step(mech, t, inputs["q"], inputs["v"], *options)
         return {"q": q, "v": v, "status": status} | self.positions(mech, q)
 
     def linearisation(self, inputs):

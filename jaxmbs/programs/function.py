@@ -71,7 +71,7 @@ class ProgramFunction:
         results = _labels(jax.tree.unflatten(out_tree, program.outputs))
         return javascript.module(program, name or self.__name__, constants, arguments, used, results)
 
-    def c(self, *args, name: str | None = None, about: str = "") -> c.CSource:
+    def c(self, *args, name: str | None = None, about: str = "", elementary: str = "libm") -> c.CSource:
         """Return the program for arguments like these as C99, for code that runs without Python.
 
         The function has the signature `void name(const name_in *in, name_out *out, name_memory *memory)`. The members of
@@ -84,12 +84,16 @@ class ProgramFunction:
             args: arguments as in a call; only their shapes and types matter.
             name: name of the function, an identifier of C; the name of `f` by default.
             about: lines of a comment in the header.
+            elementary: "libm" for the elementary functions of math.h; "own" for those of programs on the CPU. With these
+                the results have the same bits as on the CPU for one sample, if the compiler does not fuse operations
+                (`-ffp-contract=off` for gcc). They need a processor with a fused multiply-add, elsewhere they are slow.
 
         Returns:
             The texts `.header` and `.source`; `.save(folder)` writes both.
 
         Raises:
-            ValueError: the name is not an identifier, like that of a lambda; or `f` closes over traced values.
+            ValueError: the name is not an identifier, like that of a lambda; `elementary` is unknown; or `f` closes over
+                traced values.
             ProgramError: `f` has no straight-line program, or an operation has no form in C.
 
         Examples:
@@ -97,12 +101,14 @@ class ProgramFunction:
             >>> print(code.header.splitlines()[-7])
             void half_square(const half_square_in *in, half_square_out *out, half_square_memory *memory);
         """
+        if elementary not in ("libm", "own"):
+            raise ValueError(f'elementary must be "libm" or "own", got {elementary!r}')
         program, constants, used, leaves, out_tree = self._source_parts(args, "C")
         names = _parameter_names(self.f, len(args))
         labels = [label for name, arg in zip(names, args, strict=True) for label in _labels(arg, name)]
         arguments = [(label, x.shape, x.dtype) for label, x in zip(labels, leaves, strict=True)]
         results = _labels(jax.tree.unflatten(out_tree, program.outputs), "")
-        return c.source(program, name or self.__name__, constants, arguments, used, results, about)
+        return c.source(program, name or self.__name__, constants, arguments, used, results, about, elementary)
 
     def _source_parts(self, args, language: str):
         """Return program, constants, mask of the leaves that are its other inputs, leaves of `args`, tree of the result."""

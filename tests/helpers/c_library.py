@@ -13,6 +13,8 @@ import pytest
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"]
 # The compiler ends the process if the code does something that C leaves undefined.
 CHECKED = ["-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+# The compiler does not fuse products and sums; functions of the program that do so are single instructions.
+SAME_BITS = ["-O1", "-ffp-contract=off", "-march=native"]
 # Types of ctypes by the names of C.
 C_TYPES = {"double": ctypes.c_double, "float": ctypes.c_float, "int64_t": ctypes.c_int64, "bool": ctypes.c_bool}
 

@@ -134,7 +134,8 @@ def test_linearisation_is_that_of_python(tmp_path):
 def test_the_program_with_the_test_runs(folder):
     sources = sorted(folder.glob("*.c"))
     test = folder / "test"
-    command = ["gcc", *STRICT, "-O1", *sources, "-o", test, "-lm"]
+    # The addresses of all reads and writes are checked as well.
+    command = ["gcc", *STRICT, "-O1", "-fsanitize=address,undefined", *sources, "-o", test, "-lm"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     run = subprocess.run([test], capture_output=True, text=True)

@@ -1,6 +1,7 @@
 """Every element in C: kinematics and efforts of drivers in the plane, steps in space, beside Python.
 
-The bound of each result is some roundings of its size, and what rounding the numbers of the problem does to it.
+With the package's own elementary functions results are equal to the bit. With those of math.h the bound of each result is
+some roundings of its size, and what rounding the numbers of the problem does to it.
 """
 
 import zlib
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxmbs as mbs
-from c_library import CHECKED, Compiled, needs_gcc, over_samples
+from c_library import CHECKED, SAME_BITS, Compiled, needs_gcc, over_samples
 from jaxmbs.io.c_code import MechanismFunctions
 from jaxmbs.io.driven_motions import motions_of
 from planar_catalogue import CATALOGUE
@@ -29,10 +30,14 @@ def assert_equal_in_c(f, folder, numbers):
     rng = np.random.default_rng(1)
     program = mbs.program(f)
     python = jax.jit(jax.vmap(program))
-    code = program.c(jax.tree.map(lambda x: x[0], numbers), name="of_element")
-    found = over_samples_of_tree(Compiled(code, folder, CHECKED), program, numbers)
+    first = jax.tree.map(lambda x: x[0], numbers)
+    in_c = lambda name, options: over_samples_of_tree(
+        Compiled(program.c(first, name=f"of_element_{name}", elementary=name), folder, options), program, numbers
+    )
+    found, own = in_c("libm", CHECKED), in_c("own", SAME_BITS)
     rounded = jax.tree.map(lambda x: x * (1 + EPS * rng.choice([-1, 1], x.shape)), numbers)
     expected, moved = python(numbers), python(rounded)
+    jax.tree.map(np.testing.assert_array_equal, own, expected)
     status = expected.pop("status")
     np.testing.assert_array_equal(found.pop("status"), status)
     assert np.mean(status == 0) > 0.9

@@ -1,15 +1,18 @@
 """Programs as C99: compiled by gcc without a warning, they compute what JAX computes, without straight-line code."""
 
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import jaxmbs as mbs
-from c_library import CHECKED, Compiled, needs_gcc, over_samples, struct_of
+from c_library import CHECKED, SAME_BITS, Compiled, needs_gcc, over_samples, struct_of
 from jaxmbs.programs import OPERATIONS, emission
+from jaxmbs.programs.backends.llvm.elementary_in_c import EXPRESSIONS
 from source_samples import ANGLES, decisions, elementary, loops, turned
 
 
@@ -34,6 +37,43 @@ def test_c_computes_what_jax_computes(function, tmp_path):
         # x ** y, remainders and trigonometric functions of large arguments multiply the rounding of what they are given.
         largest = np.abs(b[np.isfinite(b)]).max(initial=1.0) if function is loops else 1.0
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13 * largest)
+
+
+@needs_gcc
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_own_functions_have_the_bits_of_the_cpu(dtype, tmp_path):
+    """All elementary functions for 3,000 arguments of many sizes; JAX takes numbers below the normal ones for zero."""
+    rng = np.random.default_rng(0)
+    large = np.exp(rng.normal(size=1000) * 15) * rng.choice([-1, 1], 1000)
+    x = np.concatenate(
+        [rng.normal(size=1000), large, rng.uniform(-1, 1, 993), [0, -0.0, 1, -1, np.inf, -np.inf, np.nan]]
+    )
+    x = x.astype(dtype)
+    y = rng.permutation(x)
+    functions = "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log expm1 log1p cbrt erf sign sqrt"
+
+    def results(x, y):
+        of_both = {"pow": lax.pow(x, y), "atan2": lax.atan2(x, y), "rem": lax.rem(x, y), "sum": x * y - jnp.sin(x) * y}
+        return {name: getattr(lax, name)(x) for name in functions.split()} | of_both
+
+    program = mbs.program(results)
+    compiled = Compiled(program.c(x[0], y[0], name="f", elementary="own"), tmp_path, SAME_BITS)
+    found, expected = over_samples(compiled, program, x, y), jax.jit(jax.vmap(program))(x, y)
+    for name, value in expected.items():
+        value = np.asarray(value)
+        normal = ~(np.abs(found[name]) < np.finfo(dtype).tiny)
+        assert normal.mean() > 0.7
+        np.testing.assert_array_equal(found[name][normal], value[normal], err_msg=name)
+        known = normal & ~np.isnan(value)
+        np.testing.assert_array_equal(np.signbit(found[name][known]), np.signbit(value[known]), err_msg=name)
+
+
+def test_every_rounded_function_of_math_h_has_an_own_form():
+    """Functions of math.h that C libraries round alike are those without rounding, and the square root."""
+    exact = {"sqrt", "fabs", "floor", "ceil", "rint", "trunc", "isnan"}
+    for name, operation in OPERATIONS.items():
+        called = set(re.findall(r"([a-z0-9_]+)@?\(", operation.c or "")) - exact
+        assert name in EXPRESSIONS or operation.formula or all(x.startswith(("op_", "int")) for x in called), name
 
 
 @needs_gcc
@@ -89,6 +129,8 @@ def test_errors_name_the_cause(monkeypatch):
     for name in (None, "while", "2", "a-b", "sin", "main", "op_min", "c0", "NAN", "math"):
         with pytest.raises(ValueError, match=r"name= must be an identifier of C: .* got"):
             program.c(1.0, name=name)
+    with pytest.raises(ValueError, match="elementary must be"):
+        program.c(1.0, name="f", elementary="fast")
     with pytest.raises(ValueError, match="make its C outside jit and grad"):
         jax.jit(lambda z: mbs.program(lambda x: x * z).c(1.0, name="f") and z)(2.0)
     monkeypatch.setitem(OPERATIONS, "sin", dataclasses.replace(OPERATIONS["sin"], c=None))

@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 
 from jaxmbs.programs.backends.source_text import AbstractSourceWriter
 from jaxmbs.programs.errors import ProgramError
-from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Buffer, Memory, Node, kind_of
+from jaxmbs.programs.graph.nodes import INTEGER, TRUTH, Buffer, Memory, Node, Region, kind_of
 from jaxmbs.programs.graph.operations import OPERATIONS
 from jaxmbs.programs.tracing.program import Program
 
@@ -30,7 +30,7 @@ LIBRARY = frozenset(re.findall(r"(\w+)@?\(", " ".join(entry.c or "" for entry in
     "tgamma", "hypot", "isnan", "NAN", "INFINITY", "HUGE_VAL", "I", "M_PI", "linux", "unix",
 }  # fmt: skip
 # Names of variables in the code.
-VARIABLES = re.compile(r"[cimnpv][0-9]+|op_.*|\w+_t|(in|out|memory|k)$")
+VARIABLES = re.compile(r"[cimnpsv][0-9]+|(op|own)_.*|\w+_t|(in|out|memory|k)$")
 # Words that C and C++ reserve.
 KEYWORDS = frozenset((
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
@@ -90,6 +90,7 @@ def source(
     used: Sequence[bool],
     results: Sequence[str],
     about: str = "",
+    elementary: str = "libm",
 ) -> CSource:
     """Return a program as a function `name` in C.
 
@@ -101,6 +102,7 @@ def source(
         used: True for each argument that the program reads.
         results: labels of the outputs.
         about: lines of a comment in the header.
+        elementary: "libm" for the elementary functions of math.h, "own" for those of programs on the CPU.
 
     Raises:
         ValueError: the name is not an identifier of C.
@@ -114,7 +116,7 @@ def source(
     outputs = _members(
         "y", [(label, kind_of(x.dtype), x.shape) for label, x in zip(results, program.outputs, strict=True)]
     )
-    writer = _Writer(program, len(constants), [f"in->{x.name}" for x in compress(inputs, used)])
+    writer = _Writer(program, len(constants), [f"in->{x.name}" for x in compress(inputs, used)], elementary == "own")
     body = writer.function(outputs)
     text = "\n".join(body)
     unused = [f"    (void){word};" for word in ("in", "out", "memory") if f"{word}->" not in text]
@@ -137,7 +139,7 @@ def source(
     source = "\n".join([
         f'#include "{name}.h"', "", "#include <float.h>", "#include <math.h>", "",
         *(() if writer.suffix else ("#if DBL_MANT_DIG < 53", '#error "double has fewer than 64 bits"', "#endif", "")),
-        *sorted(writer.helpers.values()),
+        *writer.own_functions(), *writer.helpers.values(),
         *(writer.constant_array(f"c{k}", value) for k, value in enumerate(constants) if re.search(rf"\bc{k}\[", text)),
         f"void {name}(const {name}_in *in, {name}_out *out, {name}_memory *memory) {{", *unused, *body, "}", "",
     ])  # fmt: skip
@@ -149,10 +151,17 @@ class _Writer(AbstractSourceWriter):
 
     language: ClassVar[str] = "C"
 
-    def __init__(self, program: Program, constants: int, members: Sequence[str]):
-        """Write a program whose first inputs are arrays of constants, and whose other inputs are members of a struct."""
+    def __init__(self, program: Program, constants: int, members: Sequence[str], own: bool):
+        """Write a program whose first inputs are arrays of constants, and whose other inputs are members of a struct.
+
+        With `own` it has the same bits as on the CPU: elementary functions, and products that are rounded with a sum.
+        """
         super().__init__(program, [*(f"c{k}" for k in range(constants)), *members])
-        self.constants = constants
+        self.constants, self.own = constants, own
+        self.products = self.live.products if own else {}
+        self.absorbed = {product.serial for product in self.products.values()}
+        self.own_names: set[str] = set()
+        self.pairs: dict[tuple[int, Region], str] = {}
         single = np.dtype(program.dtype) == np.float32
         self.real, self.suffix = ("float", "f") if single else ("double", "")
         self.members: list[StructMember] = []
@@ -201,8 +210,48 @@ class _Writer(AbstractSourceWriter):
     def loaded(self, node: Node, element: str) -> str:
         return element
 
+    def own_functions(self) -> list[str]:
+        """Return the definitions of the own functions that the lines call, in an order in which C can read them."""
+        if not self.own_names:
+            return []
+        from jaxmbs.programs.backends.llvm.elementary_in_c import definition
+
+        return [definition(name, self.suffix) for name in ("types", *sorted(self.own_names))]
+
+    def special_expression(self, node: Node) -> str | None:
+        product = self.products.get(node.serial)
+        if product is not None:
+            # The product is rounded together with the sum or difference.
+            a, b = (self.name(x) for x in product.args)
+            is_first = node.args[0] is product
+            other = self.name(node.args[1 if is_first else 0])
+            if node.op == "sub":
+                a, other = (a, _negative(other)) if is_first else (_negative(a), other)
+            return f"fma{self.suffix}({a}, {b}, {other})"
+        if not self.own:
+            return None
+        from jaxmbs.programs.backends.llvm.elementary_in_c import EXPRESSIONS
+
+        form = EXPRESSIONS.get(node.op)
+        if form is None:
+            return None
+        self.own_names.update(re.findall(r"own_(\w+)", form))
+        pair = self.pair(node) if "{pair}" in form else ""
+        return form.replace("@", self.suffix).format(*(self.name(x) for x in node.args), pair=pair)
+
+    def pair(self, node: Node) -> str:
+        """Return the variable of sine and cosine of a node's argument, computed once in each region."""
+        key = node.args[0].serial, node.region
+        if key not in self.pairs:
+            self.pairs[key] = f"s{len(self.pairs)}"
+            self.own_names.add("sin_cos")
+            self.line(self.depth, f"const own_pair {self.pairs[key]} = own_sin_cos({self.name(node.args[0])});")
+        return self.pairs[key]
+
     def form(self, node: Node) -> tuple[str | None, str | None]:
         entry = OPERATIONS[node.op]
+        if self.own and entry.formula is not None:
+            return None, None
         of_integers = bool(node.args) and node.args[-1].kind == INTEGER and node.op != "select"
         template = entry.c_integer if of_integers else entry.c
         helper = None if of_integers or entry.c_helper is None else entry.c_helper
@@ -215,6 +264,11 @@ class _Writer(AbstractSourceWriter):
         names = ", ".join(f"{self.type_of(x.kind)} {self.name(x)}" for x in params)
         lines = "".join(f"{self.declaration(x.kind)}{self.name(x)} = {self.expression(x)}; " for x in steps)
         return f"static {self.type_of(node.kind)} op_{node.op}({names}) {{ {lines}return {self.name(result)}; }}"
+
+
+def _negative(text: str) -> str:
+    """Return the negative of a variable or a number."""
+    return f"-({text})" if text.startswith("-") else f"-{text}"
 
 
 def number_in_c(value: float, kind: str, suffix: str = "") -> str:

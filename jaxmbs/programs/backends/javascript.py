@@ -106,6 +106,9 @@ class _Writer(AbstractSourceWriter):
     def loaded(self, node: Node, element: str) -> str:
         return f"{element} !== 0" if node.kind == TRUTH else element
 
+    def special_expression(self, node: Node) -> None:
+        """JavaScript has none."""
+
     def form(self, node: Node) -> tuple[str | None, str | None]:
         entry = OPERATIONS[node.op]
         return entry.javascript, entry.javascript_helper

@@ -24,6 +24,8 @@ class AbstractSourceWriter(abc.ABC):
         language: name of the language, for errors.
         lines: lines written so far.
         helpers: definitions of functions that the lines call, by name of the operation.
+        absorbed: serial numbers of nodes that other nodes compute, and that get no line.
+        depth: depth of the line that is written.
     """
 
     language: ClassVar[str]
@@ -34,6 +36,8 @@ class AbstractSourceWriter(abc.ABC):
         self.buffers: dict[Buffer, str] = {}
         self.lines: list[str] = []
         self.helpers: dict[str, str] = {}
+        self.absorbed: set[int] = set()
+        self.depth = 0
 
     @abc.abstractmethod
     def constant(self, node: Node) -> str:
@@ -50,6 +54,10 @@ class AbstractSourceWriter(abc.ABC):
     @abc.abstractmethod
     def form(self, node: Node) -> tuple[str | None, str | None]:
         """Return the expression of {0}, {1}, … for a node's operation, and the definition of what it calls; or None."""
+
+    @abc.abstractmethod
+    def special_expression(self, node: Node) -> str | None:
+        """Return the expression of a node that does not have the form of its operation, None for all others."""
 
     @abc.abstractmethod
     def formula_definition(self, node: Node, params: list[Node], steps: list[Node], result: Node) -> str:
@@ -94,11 +102,15 @@ class AbstractSourceWriter(abc.ABC):
             elif node.op == "stack":
                 for k, x in enumerate(node.args):
                     self.line(depth, f"{self.element(node.buffer, str(k))} = {self.name(x)};")
-            elif node.op not in ("const", "param", "index"):
+            elif node.op not in ("const", "param", "index") and node.serial not in self.absorbed:
+                self.depth = depth
                 self.line(depth, f"{self.declaration(node.kind)}{self.name(node)} = {self.expression(node)};")
 
     def expression(self, node: Node) -> str:
         """Return the expression that computes a node."""
+        special = self.special_expression(node)
+        if special is not None:
+            return special
         names = [self.name(x) for x in node.args if x.op not in ("loop", "stack")]
         if node.op == "load":
             buffer, offset, stride = node.address

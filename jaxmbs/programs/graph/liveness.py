@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmbs.programs.graph.nodes import Buffer, Carried, Loop, Memory, Node, Region
+from jaxmbs.programs.graph.nodes import REAL, Buffer, Carried, Loop, Memory, Node, Region
 
 # Index of the last part of a region that is computed in several parts; the others count from 0.
 LAST = -1
@@ -78,6 +78,28 @@ class Liveness:
                     for _, row in self.rows(loop):
                         count(row)
                     count([loop.condition] if loop.condition is not None else [])
+        return found
+
+    @cached_property
+    def products(self) -> dict[int, Node]:
+        """Sum or difference ↦ product of the same region that nothing else uses, the first of two.
+
+        Backends round them together. This is decided here and not by a compiler, so that results have the same bits in
+        kernels of one lane and of many, optimised or not, and in C.
+        """
+        found: dict[int, Node] = {}
+        for region in self.regions:
+            for node in self.nodes(region):
+                if node.op in ("add", "sub") and node.kind == REAL:
+                    for x in node.args:
+                        if (
+                            x.op == "mul"
+                            and self.uses[x.serial] == 1
+                            and x.uniform == node.uniform
+                            and x.region is region
+                        ):
+                            found[node.serial] = x
+                            break
         return found
 
     @cached_property

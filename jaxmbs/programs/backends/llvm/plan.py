@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jaxmbs.programs.backends.llvm.text import ALIGNMENT, Frame, Text
 from jaxmbs.programs.graph.liveness import LAST
-from jaxmbs.programs.graph.nodes import REAL, Buffer, Memory, Node, Region
+from jaxmbs.programs.graph.nodes import Buffer, Memory, Node, Region
 from jaxmbs.programs.graph.ordering import order_with_few_values
 from jaxmbs.programs.runtime import tuning
 from jaxmbs.programs.tracing.program import Program
@@ -38,7 +38,7 @@ class Plan:
         self.frame = Frame(lanes)
         self.live = program.live
         self.order = order_with_few_values(self.live) if ordered else {}
-        self.products = self._products()
+        self.products = self.live.products
         self.absorbed = {product.serial for product in self.products.values()}
         self.part = self._parts()
         self.crossing = self._crossing()
@@ -86,19 +86,6 @@ class Plan:
         ends = {x.serial for result in self.program.results if not isinstance(result, Memory) for x in result.ravel()}
         earlier = {serial for serial in ends if self.part.get(serial, LAST) != LAST}
         return self.live.used_elsewhere(self.part) | earlier
-
-    def _products(self) -> dict[int, Node]:
-        """Return sum or difference ↦ product of the same region that nothing else uses, the first of two."""
-        found: dict[int, Node] = {}
-        used = self.live.uses
-        for region in self.live.regions:
-            for node in self.live.nodes(region):
-                if node.op in ("add", "sub") and node.kind == REAL:
-                    for x in node.args:
-                        if x.op == "mul" and used[x.serial] == 1 and x.uniform == node.uniform and x.region is region:
-                            found[node.serial] = x
-                            break
-        return found
 
     def new_name(self, prefix: str) -> str:
         """Return a name for a function or a label that is not used yet: the prefix and a number."""
