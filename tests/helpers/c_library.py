@@ -18,6 +18,14 @@ SAME_BITS = ["-O1", "-ffp-contract=off", "-march=native"]
 # Types of ctypes by the names of C.
 C_TYPES = {"double": ctypes.c_double, "float": ctypes.c_float, "int64_t": ctypes.c_int64, "bool": ctypes.c_bool}
 
+# A function that calls another one for many inputs.
+BATCH = """#include "NAME.h"
+void NAME_batch(int64_t n, const NAME_in *in, NAME_out *out, NAME_memory *memory);
+void NAME_batch(int64_t n, const NAME_in *in, NAME_out *out, NAME_memory *memory) {
+    for (int64_t k = 0; k < n; k++) NAME(&in[k], &out[k], memory);
+}
+"""
+
 # Mark of tests that need gcc.
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -34,13 +42,14 @@ def struct_of(header, name):
 class Compiled:
     """A program as a library of gcc: called with arguments like those of the program, it returns a list of arrays."""
 
-    def __init__(self, code, folder, options):
+    def __init__(self, code, folder, options, compiler="gcc"):
         _, source = code.save(folder)
-        library = folder / f"{code.name}.so"
-        command = ["gcc", *STRICT, *options, "-fPIC", "-shared", source, "-o", library, "-lm"]
+        library, batch = folder / f"{code.name}.so", folder / f"{code.name}_batch.c"
+        batch.write_text(BATCH.replace("NAME", code.name))
+        command = [compiler, *STRICT, *options, "-fPIC", "-shared", source, batch, "-o", library, "-lm"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        self.function = ctypes.CDLL(str(library))[code.name]
+        self.function, self.batch = (ctypes.CDLL(str(library))[f"{code.name}{end}"] for end in ("", "_batch"))
         self.structs = [struct_of(code.header, f"{code.name}_{part}") for part in ("in", "out", "memory")]
 
     def __call__(self, *args):
@@ -54,9 +63,13 @@ class Compiled:
 
 
 def over_samples(compiled, program, *args):
-    """Return the results for samples in front of all arguments, in the shapes of `jax.vmap(program)`."""
-    found = [compiled(*(x[k] for x in args)) for k in range(len(args[0]))]
-    shapes, tree = jax.tree.flatten(jax.eval_shape(program, *(x[0] for x in args)))
-    columns = zip(*found, strict=True)
-    rows = [np.array(column).reshape(len(found), *shape.shape) for column, shape in zip(columns, shapes, strict=True)]
-    return jax.tree.unflatten(tree, rows)
+    """Return the results for samples in front of all leaves of the arguments, in the shapes of `jax.vmap(program)`."""
+    leaves = jax.tree.leaves(args)
+    given, found = (np.zeros(len(leaves[0]), struct) for struct in compiled.structs[:2])
+    for name, value in zip(given.dtype.names, leaves, strict=True):
+        given[name] = np.reshape(value, given[name].shape)
+    address = lambda array: array.ctypes.data_as(ctypes.c_void_p)
+    compiled.batch(ctypes.c_int64(len(given)), address(given), address(found), ctypes.byref(compiled.structs[2]()))
+    shapes, tree = jax.tree.flatten(jax.eval_shape(program, *jax.tree.map(lambda x: x[0], args)))
+    columns = zip(found.dtype.names, shapes, strict=True)
+    return jax.tree.unflatten(tree, [found[name].reshape(len(found), *shape.shape) for name, shape in columns])

@@ -31,7 +31,7 @@ def assert_equal_in_c(f, folder, numbers):
     program = mbs.program(f)
     python = jax.jit(jax.vmap(program))
     first = jax.tree.map(lambda x: x[0], numbers)
-    in_c = lambda name, options: over_samples_of_tree(
+    in_c = lambda name, options: over_samples(
         Compiled(program.c(first, name=f"of_element_{name}", elementary=name), folder, options), program, numbers
     )
     found, own = in_c("libm", CHECKED), in_c("own", SAME_BITS)
@@ -45,12 +45,6 @@ def assert_equal_in_c(f, folder, numbers):
         for a, b, c in zip(*map(jax.tree.leaves, (found[name], value, moved[name])), strict=True):
             bound = ROUNDINGS * (EPS * np.abs(b).max(initial=1) + np.abs(c - b).max(initial=0))
             np.testing.assert_allclose(a, b, rtol=0, atol=bound, err_msg=name)
-
-
-def over_samples_of_tree(compiled, program, numbers):
-    """Return `over_samples` for a tree of arguments, which are members of the struct of inputs one by one."""
-    leaves, tree = jax.tree.flatten(numbers)
-    return over_samples(compiled, lambda *leaves: program(jax.tree.unflatten(tree, leaves)), *leaves)
 
 
 @needs_gcc
