@@ -3,6 +3,7 @@
 import ctypes
 import re
 import subprocess
+import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -144,7 +145,7 @@ class Opened:
     def __init__(self, file, kind, token=None):
         self.description = fmpy.read_model_description(str(file))
         self.messages = []
-        self.folder = fmpy.extract(str(file))
+        self.folder = fmpy.extract(str(file), tempfile.mkdtemp(dir=Path(file).parent))
         self.references = {x.name: x.valueReference for x in self.description.modelVariables}
         if token is not None:
             self.description.guid = self.description.instantiationToken = token
