@@ -136,7 +136,7 @@ class AbstractConstraint(Structured):
         dimension: 2 in the plane, 3 in space.
         rows: length of Φ.
         extra: names of the extra coordinates of the constraint, all of them angles, such as those of a cam's contact.
-        others: names of further bodies, whose poses `residual` takes after the time; only couplings of joints have any.
+        others: names of further bodies, whose poses `residual` takes after the time, as for couplings of joints and belts.
         length_fields: names of fields that hold lengths or positions. The size of the mechanism is computed from them;
             names that an element does not have are ignored.
     """
@@ -230,16 +230,17 @@ class AbstractConstraint(Structured):
 
     @property
     def lacks_marks(self) -> bool:
-        """True for a gear whose marks are measured in the first configuration of an analysis; see `drawn_marks`."""
+        """True for a gear or belt whose marks are measured in the first configuration of an analysis; see `drawn_marks`."""
         return False
 
-    def drawn_marks(self, i: Any, j: Any, *extra: Float[Array, ""]) -> tuple[list[Array], tuple[Array, ...]]:
-        """Return [angle_i, angle_j] of gears that mesh at the poses i and j, and their extra coordinates there.
+    def drawn_marks(self, i: Any, j: Any, *more: Any) -> tuple[list[Array], tuple[Array, ...]]:
+        """Return the marks at these poses, such as [angle_i, angle_j] of gears that mesh, and extra coordinates there.
 
-        Extra coordinates are those nearest to the given ones, up to full turns.
+        After i and j come the poses of `others`, then extra coordinates. Those returned are nearest to the given ones, up
+        to full turns.
 
         Raises:
-            TypeError: the element is not a gear.
+            TypeError: the element has no marks.
         """
         raise TypeError(f"{type(self).__name__} has no marks")
 
@@ -265,36 +266,31 @@ class AbstractConstraint(Structured):
 
 
 class MarkedConstraint(AbstractConstraint):
-    """Gears: bodies that roll on each other. In some position the marks at angle_i on body i and angle_j on body j touch.
+    """Gears, belts and ropes: constraints with numbers that depend on how the mechanism was put together, the marks.
 
-    If neither angle is given, the marks are measured in the first configuration of an analysis: there the gears mesh. If
-    one is given, the other is zero.
+    If no mark is given, they are measured in the first configuration of an analysis. There gears mesh: in some position the
+    marks at angle_i on body i and angle_j on body j touch. If some marks are given, the others are zero.
+
+    Attributes:
+        mark_fields: names of the fields of the marks.
     """
 
-    if TYPE_CHECKING:
-
-        @property
-        def angle_i(self) -> Array | None:
-            """Direction of the mark on body i, in its frame, in radians; None if it is not given."""
-
-        @property
-        def angle_j(self) -> Array | None:
-            """Direction of the mark on body j, in its frame, in radians; None if it is not given."""
+    mark_fields: ClassVar[tuple[str, ...]] = ("angle_i", "angle_j")
 
     @property
     def lacks_marks(self) -> bool:
-        """True if neither angle_i nor angle_j has been given or measured."""
-        return self.angle_i is None and self.angle_j is None
+        """True if no mark has been given or measured."""
+        return all(getattr(self, name) is None for name in self.mark_fields)
 
     @property
-    def marks(self) -> tuple[Any, Any]:
-        """angle_i and angle_j; if only one is given, the other is 0. If neither is given, it raises `ValueError`."""
+    def marks(self) -> tuple[Any, ...]:
+        """The marks; 0 for those that are not given. If none is given, it raises `ValueError`."""
         require(
             not self.lacks_marks,
-            "the marks are not known: give angle_i and angle_j, or use mbs.with_marks(mech, guess)",
+            f"the marks are not known: give {' and '.join(self.mark_fields)}, or use mbs.with_marks(mech, guess)",
         )
-        angle_i, angle_j = (0.0 if angle is None else angle for angle in (self.angle_i, self.angle_j))
-        return angle_i, angle_j
+        values = (getattr(self, name) for name in self.mark_fields)
+        return tuple(0.0 if value is None else value for value in values)
 
 
 class MeasuredConstraint(AbstractConstraint):

@@ -80,7 +80,7 @@ PLANAR = {
             "A torque between the bodies.", PLANAR_PAIR,
         ),
     },
-    "Gears and cams": {
+    "Gears, belts and cams": {
         "Gear": Entry(
             'planar.Gear("a", "b", (0.0, 0.0), (0.0, 0.0), 0.6, 0.4)', {"a": (0, 0, 0.2), "b": (1.0, 0, 0.1)},
             "The force of the teeth along the common tangent of the pitch circles.",
@@ -91,6 +91,16 @@ PLANAR = {
             {"a": (0, 0, 0), "b": (0.8, 0.4, 0)},
             "The force of the teeth along the rack, and the force that keeps the pinion at its distance.",
             context='{"rail": planar.Translational("ground", "a", (0, 0), (0, 0), (1, 0))}', points=bar("a", 1.6),
+        ),
+        "Belt": Entry(
+            'planar.Belt(("a", "b"), ((0.0, 0.0), (0.0, 0.0)), (0.5, 0.3))', {"a": (0, 0, 0.2), "b": (1.5, 0, 0.6)},
+            "The tensions of its spans.",
+            context='{"A": planar.Revolute("ground", "a", (0, 0), (0, 0)), "B": planar.Revolute("ground", "b", (1.5, 0), (0, 0))}',
+        ),
+        "Rope": Entry(
+            'planar.Rope(("ground", "a", "ground", "b"), ((-0.3, 1.5), (0.0, 0.0), (0.6, 1.5), (0.0, 0.0)), (0, 0.3, -0.3, 0))',
+            {"a": (0, 0, 0), "b": (0.9, 0.2, 0)}, "The tension of the rope.",
+            context='{"A": planar.Translational("ground", "a", (0, 0), (0, 0), (0, 1)), "B": planar.Translational("ground", "b", (0.9, 0), (0, 0), (0, 1))}',
         ),
         "CamFollower": Entry(
             'planar.CamFollower("a", "b", (0.0, 0.0), (0.0, 0.0),\n    planar.FunctionOutline(lambda alpha: 0.5 + 0.12 * jnp.cos(alpha)), planar.FunctionOutline(0.2))',

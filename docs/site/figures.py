@@ -5,6 +5,7 @@ build/figures.
 """
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, FancyArrowPatch, FancyBboxPatch
 
+import jaxmbs as mbs
 from jaxmbs.viz import style
 
 # Width of all drawings, that of a page (in).
@@ -309,12 +311,30 @@ def _step_parts(ax, marks):
         ax.text(top[0] + 0.07, (start + top[1]) / 2, word, fontsize=SMALL, color=colour, va="center")
 
 
+def belt():
+    """Return the belt of the page on belts, from its code."""
+    page = (Path(__file__).parents[1] / "belts.md").read_text("utf-8")
+    names: dict = {}
+    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], names)
+    figure, ax = canvas(2.6)
+    mbs.viz.draw(names["drive"], names["run"].q[0], ax=ax, size=1.4)
+    ax.set(xlim=(-0.9, 2.8), ylim=(-0.65, 0.72))
+    ax.set_axis_off()
+    places = {"motor": (-0.52, -0.03), "wheel": (1.5, 0.1), "idler": (0.98, 0.3), "arm": (0.66, 0.44)}
+    for name, place in places.items():
+        ax.text(*place, name, fontsize=NORMAL, color=style.INK)
+    # The belt moves along the line from the motor to the wheel.
+    arrow(ax, (0.7, -0.4), (1.0, -0.457))
+    return figure
+
+
 # Functions that draw the figures, by the name of the file under docs/images.
 FIGURES = {
     "body_frames": body_frames,
     "which_formulation": which_formulation,
     "statuses": statuses,
     "closed_step": closed_step,
+    "belt": belt,
 }
 
 

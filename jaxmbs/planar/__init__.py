@@ -4,6 +4,8 @@ from jaxmbs.planar.absolute import AbsoluteAngle as AbsoluteAngle
 from jaxmbs.planar.absolute import AbsoluteDistance as AbsoluteDistance
 from jaxmbs.planar.absolute import AbsoluteX as AbsoluteX
 from jaxmbs.planar.absolute import AbsoluteY as AbsoluteY
+from jaxmbs.planar.belts import Belt as Belt
+from jaxmbs.planar.belts import Rope as Rope
 from jaxmbs.planar.body import Body as Body
 from jaxmbs.planar.body import Pose as Pose
 from jaxmbs.planar.body import Rotor as Rotor

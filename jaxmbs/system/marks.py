@@ -49,9 +49,9 @@ def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Fl
     drivers = [name for name, *_ in mech.layout.drivers]
 
     def marks(mech: Mechanism) -> list[Any]:
-        """Return the fields angle_i and angle_j of all gears in `names`."""
+        """Return the fields of the marks of all elements in `names`."""
         elements = [(mech.drivers if name in drivers else mech.constraints)[name] for name in names]
-        return [x for element in elements for x in (element.angle_i, element.angle_j)]
+        return [getattr(element, field) for element in elements for field in element.mark_fields]
 
     return eqx.tree_at(marks, mech, angles, is_leaf=lambda x: x is None), q
 
@@ -63,12 +63,12 @@ def gears_without_marks(mech: Mechanism) -> tuple[str, ...]:
 
 @eqx.filter_jit
 def _marks_at(mech: Mechanism, q: Array, names: tuple[str, ...]) -> tuple[list[Array], Array]:
-    """Return the angles of the marks, two for each gear, and q with the extra coordinates of the gears."""
+    """Return the marks of these elements, and q with the extra coordinates of the gears."""
     elements, layout, angles = {**mech.constraints, **mech.drivers}, mech.layout, []
     for name in names:
         element, entries = elements[name], layout.extra_slices.get(name, slice(0, 0))
-        i, j = (layout.pose(body, q) for body in (element.i, element.j))
-        marks, extra = element.drawn_marks(i, j, *q[entries])
+        poses = [layout.pose(body, q) for body in (element.i, element.j, *element.others)]
+        marks, extra = element.drawn_marks(*poses, *q[entries])
         angles += marks
         q = q.at[entries].set(extra) if len(extra) else q
     return angles, q

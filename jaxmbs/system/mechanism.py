@@ -349,7 +349,7 @@ def _check_elements(groups: dict[str, list[tuple[str, Any]]]) -> None:
         if kind != "body":
             for body in (element.i, element.j, *element.others):
                 require_name("body", body, known)
-            if element.i == element.j:
+            if len({element.i, element.j, *element.others}) == 1:
                 raise ValueError(f"connects {element.i!r} with itself")
         return element.check()
 

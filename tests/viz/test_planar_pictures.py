@@ -44,6 +44,8 @@ ELEMENTS = {
     "RevoluteTranslational": planar.RevoluteTranslational("a", "b", (0.1, 0.2), (0.3, 0.4), (1.0, 0.5)),
     "Gear": planar.Gear("a", "b", (0.1, 0.2), (0.3, 0.4), 1.0, 0.5),
     "RackPinion": planar.RackPinion("a", "b", (0.1, 0.2), (0.3, 0.4), (1.0, 0.5), 0.5),
+    "Belt": planar.Belt(("a", "b"), ((0.1, 0.2), (0.3, 0.4)), (0.5, -0.3)),
+    "Rope": planar.Rope(("a", "ground", "b"), ((0.1, 0.2), (0.0, 2.0), (0.3, 0.4)), (0, -0.3, 0)),
     "CamFollower": planar.CamFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG, planar.FunctionOutline(0.3)),
     "CamFlatFollower": planar.CamFlatFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG),
     "PointFollower": planar.PointFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG),

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
+from jaxmbs.planar.belts import OverPulleys
 from jaxmbs.viz.attachments import attachments, numbers, sense
 from jaxmbs.viz.planar.shapes import (
     DRIVER_LAYER,
@@ -43,6 +44,12 @@ PITCH_DASHES = (5, 2, 1, 2)
 def _(element: planar.AbsoluteDistance, dimension=2):
     """Return the points of an `AbsoluteDistance`: its centre on the ground, and its point on the body."""
     return [(GROUND, numbers(element.centre)), (element.body, numbers(element.point))]
+
+
+@attachments.register
+def _(element: OverPulleys, dimension=2):
+    """Return the centres of the pulleys of a belt or rope, and its ends."""
+    return [(body, numbers(element.points[k])) for k, body in enumerate(element.bodies)]
 
 
 def pin(body: str, point, scene) -> Shape:
@@ -305,6 +312,30 @@ def _(element: planar.Gear, scene):
         if new[k]
         for shape in gear_shapes(gears[k], scene.teeth[gear_key(gears[k])], scene, inside=signed[k] < 0)
     ]
+
+
+@symbol.register
+def _(element: OverPulleys, scene):
+    """Return a belt or rope: the rims of its pulleys with a mark on each, and the straight parts between them."""
+    places, radii = attachments(element), np.array([float(x) for x in element.radii])
+    line = Style(closed=False, edge=INK, width=1.6, layer=JOINT_LAYER)
+    shapes: list[Shape | Span] = []
+    for (body, centre), radius in zip(places, abs(radii), strict=True):
+        if radius:
+            rim = Style(edge=INK, width=1.6, layer=JOINT_LAYER)
+            shapes.append(Shape(body, arc(centre, radius, count=80), rim))
+            mark = np.array([centre + 0.6 * radius * X, centre + radius * X])
+            shapes.append(
+                Shape(body, mark, Style(closed=False, edge=scene.colours[body], width=1.6, layer=JOINT_LAYER))
+            )
+    for a, b in element.pairs():
+        d, step = scene.world(*places[b])[0] - scene.world(*places[a])[0], radii[b] - radii[a]
+        distance = np.linalg.norm(d)
+        # The directions from the centres to the ends of the span, along the line of the centres and across it.
+        away = np.array([step, np.sqrt(max(distance**2 - step**2, 0.0))]) / distance
+        ends = np.array([[0, *(-radii[a] * away)], [1, *(-radii[b] * away)]])
+        shapes.append(Span((places[a], places[b]), ends, line))
+    return shapes
 
 
 @symbol.register

@@ -115,6 +115,8 @@ def _schema_of_argument(element_class: type, name: str, field, space: str) -> di
     """Return the schema of an argument of a class, by its field if it has one."""
     if is_text(element_class, name):
         return {"type": "string"}
+    if name == "bodies" or (field is not None and str(field.type) == "tuple[str, ...]"):
+        return {"type": "array", "items": {"type": "string"}}
     if name == "frames":
         return {"type": "object", "additionalProperties": {"$ref": f"#/$defs/{space} Frame"}}
     if field is not None and is_truth_value(element_class, field.name):

@@ -1,0 +1,269 @@
+"""Belts and chains that do not slip, and ropes that slide over pulleys."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxmbs.element import MarkedConstraint, check_positive, require
+from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.plane import bearing, direction, perpendicular
+from jaxmbs.planar.body import Pose
+from jaxmbs.planar.element import PlanarConstraint, square
+
+# Pulleys count as equal if their signed radii differ by at most this fraction of the span between them.
+MAX_RADIUS_DIFFERENCE = 0.1
+
+
+class OverPulleys(PlanarConstraint, MarkedConstraint):
+    """A belt or rope without mass that runs over pulleys, inextensible and always tight.
+
+    A span is the straight part between two pulleys that follow each other. Let c_a and c_b be the centres of its pulleys,
+    ρ_a and ρ_b their signed radii, d = c_b − c_a, and u the unit vector along the span in the direction of travel. Then
+
+        d = L u + (ρ_b − ρ_a) u⊥,  L = √(d² − (ρ_b − ρ_a)²),  uᵀḋ = L̇ − (ρ_b − ρ_a) ψ̇,
+
+    with the direction ψ of u. ρ is positive where the belt runs counter-clockwise round the pulley, negative where it runs
+    clockwise, and zero for an end that is fixed to a point of a body.
+
+    Attributes:
+        i, j, others: names of the bodies of the first pulley, the second one, and the others.
+        points: (N, 2), centres of the pulleys in the frames of their bodies.
+        radii: (N,), ρ.
+    """
+
+    i: str = eqx.field(static=True)
+    j: str = eqx.field(static=True)
+    others: tuple[str, ...] = eqx.field(static=True)  # type: ignore[misc]
+    points: Array = real((None, 2))
+    radii: Array = real((None,))
+    length_fields: ClassVar[tuple[str, ...]] = ("points", "radii")
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """Names of the bodies of the pulleys, in the order of the belt; a body may have several pulleys."""
+        return (self.i, self.j, *self.others)
+
+    def arguments(self) -> dict[str, tuple[str, ...]]:
+        """Return the argument `bodies`, which is not a field."""
+        return {"bodies": self.bodies}
+
+    @property
+    @abc.abstractmethod
+    def closed(self) -> bool:
+        """True if a span leads from the last pulley to the first one."""
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Return the numbers of the two pulleys of each span."""
+        last = len(self.bodies) - 1
+        return [(k, k + 1) for k in range(last)] + ([(last, 0)] if self.closed else [])
+
+    def spans(self, poses: tuple[Pose, ...]) -> list[tuple[Array, Array]]:
+        """Return length and unit vector of each span; NaN if one pulley is inside of the other."""
+        centres = [pose.point(self.points[k]) for k, pose in enumerate(poses)]
+        found = []
+        for a, b in self.pairs():
+            d, step = centres[b] - centres[a], self.radii[b] - self.radii[a]
+            length = jnp.sqrt(square(d) - step**2)
+            # d is the sum of `length` along u and `step` along u⊥.
+            found.append((length, (length * d - step * perpendicular(d)) / square(d)))
+        return found
+
+    def wraps(self, spans: list[tuple[Array, Array]]) -> list[Array]:
+        """Return the angles of contact in [0, 2π) of the pulleys between two spans, that of the first span's end first."""
+        found = []
+        for k, (_, b) in enumerate(self.pairs()):
+            if self.closed or k + 1 < len(spans):
+                before, after = spans[k][1], spans[(k + 1) % len(spans)][1]
+                sense = jnp.where(self.radii[b] < 0, -1, 1)
+                turn = bearing(jnp.stack([before @ after, sense * (perpendicular(before) @ after)]))
+                found.append(jnp.where(turn < 0, turn + 2 * jnp.pi, turn))
+        return found
+
+    def total_length(self, spans: list[tuple[Array, Array]]) -> Float[Array, ""]:
+        """Return the length of all spans and of the arcs between them."""
+        inner = [abs(self.radii[b]) for _, b in self.pairs()]
+        arcs = [radius * wrap for radius, wrap in zip(inner, self.wraps(spans), strict=False)]
+        return sum((length for length, _ in spans), start=sum(arcs, start=jnp.zeros(())))
+
+    def check(self) -> None:
+        """Raise `ValueError` unless each pulley has a centre and a radius."""
+        super().check()
+        count = len(self.bodies)
+        for name in ("points", "radii"):
+            given = len(getattr(self, name))
+            require(given == count, f"{name} must have an entry for each of the {count} bodies, got {given}")
+
+
+def first_two(bodies: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
+    """Return the first name, the second one, and all others; `ValueError` if there are fewer than two."""
+    require(not isinstance(bodies, str) and len(bodies) >= 2, f"bodies must be two names or more, got {bodies!r}")
+    first, second, *others = bodies
+    return first, second, tuple(others)
+
+
+class Belt(OverPulleys):
+    """A belt or chain that does not slip on its pulleys: V-belt, timing belt, roller chain, cable of a hoist.
+
+    For each span, from pulley a to pulley b,
+
+        Φ = L − (ρ_b − ρ_a) (ψ − ψ₀) + ρ_b φ_b − ρ_a φ_a − s,
+
+    so that both ends of the span have the same speed along it: uᵀċ_a + ρ_a φ̇_a = uᵀċ_b + ρ_b φ̇_b. φ are the angles of
+    the bodies, s and ψ₀ constants of the mounted belt. ψ − ψ₀ counts up to full turns, but in (−π, π] if |ρ_b − ρ_a| is at
+    most a tenth of L. A closed belt has one such row less than spans: an ideal tensioner takes up its last span, or with
+    `length` ℓ the last row is Σ L + Σ |ρ| w − ℓ, with the angles of contact w.
+
+    The tension of a span is minus its multiplier. In a closed belt this is the tension above that of the last span, which
+    is minus the multiplier of the last row if there is a `length`. The belt is always tight and can push as well.
+
+    Args:
+        bodies: names of the bodies of the pulleys, in the order in which the belt meets them.
+        points: (N, 2), centres of the pulleys in the frames of their bodies.
+        radii: (N,), positive for pulleys round which the belt runs counter-clockwise, negative for the others, zero for an
+            end that is fixed to a point.
+        length: ℓ of a closed belt. None: the belt always fits, as it does if all centres are fixed.
+        ends: True for a belt with two ends, on the first and the last pulley: drums, or points.
+        directions: ψ₀ (spans,) in radians. The belt is mounted in the guess, if neither this nor `advances` is given; see
+            `mbs.with_marks`.
+        advances: s, of each of these rows.
+
+    Examples:
+        >>> belt = planar.Belt(("a", "b"), ((0, 0), (0, 0)), radii=(1.0, 2.0))
+        >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, {"belt": belt})
+        >>> drawn = mbs.with_marks(mech, {"a": (0, 0, 0), "b": (5, 0, 0)})
+        >>> ratio = mbs.constraint_jacobian(drawn, {"a": (0, 0, 0), "b": (5, 0, 0)})[0, [2, 5]]
+        >>> print(ratio.round(6))  # R_b φ̇_b = R_a φ̇_a while the centres rest
+        [-1.  2.]
+    """
+
+    length: Array | None = real(optional=True, default=None)
+    ends: bool = eqx.field(static=True, default=False)
+    directions: Array | None = real((None,), optional=True, default=None)
+    advances: Array | None = real((None,), optional=True, default=None)
+    mark_fields: ClassVar[tuple[str, ...]] = ("directions", "advances")
+
+    def __init__(self, bodies, points, radii, length=None, ends=False, directions=None, advances=None):
+        self.i, self.j, self.others = first_two(bodies)
+        self.points, self.radii = points, radii
+        self.length, self.ends, self.directions, self.advances = length, ends, directions, advances
+
+    @property
+    def closed(self) -> bool:
+        """True if a span leads from the last pulley to the first one."""
+        return not self.ends
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        """Length of Φ."""
+        return self._tracked + (self.length is not None)
+
+    @property
+    def _tracked(self) -> int:
+        """Number of spans with a row of their own."""
+        return len(self.pairs()) - (1 if self.closed else 0)
+
+    def residual(self, i, j, t, *others) -> Float[Array, " rows"]:
+        """Return Φ: gaps of the spans, then that of the length if it is given."""
+        del t
+        poses, rows = (i, j, *others), []
+        spans, (directions, advances) = self.spans(poses), self.marks
+        for k, (a, b) in enumerate(self.pairs()[: self._tracked]):
+            along, u = direction(directions[k]), spans[k][1]
+            turned = bearing(jnp.stack([along @ u, perpendicular(along) @ u]))
+            step, rolled = self.radii[b] - self.radii[a], self._rolled(poses, spans, k) - advances[k]
+            # ψ is compared as a direction, so that a span may turn round any number of times. For pulleys of about equal
+            # size, many turns would be close together: there it is compared as a number.
+            equal = step**2 <= (MAX_RADIUS_DIFFERENCE * spans[k][0]) ** 2
+            angle = rolled / jnp.where(equal, 1, step) - turned
+            rows.append(jnp.where(equal, rolled - step * turned, 2 * step * jnp.sin(angle / 2)))
+        if self.length is not None:
+            rows.append(self.total_length(spans) - self.length)
+        return jnp.stack(rows)
+
+    def drawn_marks(self, i, j, *others):
+        """Return [ψ₀, s] of the belt in this position; no extra coordinates."""
+        poses = (i, j, *others)
+        spans = self.spans(poses)
+        advances = [self._rolled(poses, spans, k) for k in range(self._tracked)]
+        return [jnp.stack([bearing(u) for _, u in spans]), jnp.stack(advances)], ()
+
+    def _rolled(self, poses: tuple[Pose, ...], spans: list[tuple[Array, Array]], k: int) -> Array:
+        """Return L + ρ_b φ_b − ρ_a φ_a of span k."""
+        a, b = self.pairs()[k]
+        return spans[k][0] + self.radii[b] * poses[b].phi - self.radii[a] * poses[a].phi
+
+    def check(self) -> None:
+        """Raise `ValueError` for numbers that do not fit each other, a pulley without radius, a length of an open belt."""
+        super().check()
+        require(
+            self.closed or self.length is None,
+            "length is for closed belts; the length of others follows from the guess",
+        )
+        check_positive(self, "length")
+        inner = self.radii if self.closed else self.radii[1:-1]
+        require(
+            not is_concrete(inner) or np.all(np.asarray(inner) != 0),
+            "radii of pulleys must not be zero, except at ends",
+        )
+
+
+class Rope(OverPulleys):
+    """A rope between two points that slides over pulleys without friction: Φ = Σ L + Σ |ρ| w − ℓ.
+
+    w are the angles of contact of the pulleys, in [0, 2π). Pulleys need not turn, and may be parts of any body. The tension
+    is the same in all spans: minus the multiplier. The rope is always tight and can push as well.
+
+    Args:
+        bodies: names of the bodies of the first end, of the pulleys in the order of the rope, and of the other end.
+        points: (N, 2), ends and centres of the pulleys in the frames of their bodies.
+        radii: (N,), zero at both ends; positive for pulleys round which the rope runs counter-clockwise on its way,
+            negative for the others, zero for small rings.
+        length: ℓ; the length in the guess unless it is given.
+
+    Examples:
+        >>> rope = planar.Rope(("ground", "ground", "load"), ((-1, 0), (0, 0), (0, 0)), (0, 0, 0), length=3.0)
+        >>> mech = mbs.Mechanism({"load": planar.Body()}, {"rope": rope})
+        >>> print(mbs.constraints(mech, {"load": (0, -2.5, 0)}).round(6))  # half a metre too long
+        [0.5]
+    """
+
+    length: Array | None = real(optional=True, default=None)
+    rows: ClassVar[int] = 1
+    mark_fields: ClassVar[tuple[str, ...]] = ("length",)
+
+    def __init__(self, bodies, points, radii, length=None):
+        self.i, self.j, self.others = first_two(bodies)
+        self.points, self.radii, self.length = points, radii, length
+
+    @property
+    def closed(self) -> bool:
+        """A rope has two ends."""
+        return False
+
+    def residual(self, i, j, t, *others) -> Float[Array, "1"]:
+        """Return Φ: the length of spans and arcs minus that of the rope."""
+        del t
+        (length,) = self.marks
+        return (self.total_length(self.spans((i, j, *others))) - length)[None]
+
+    def drawn_marks(self, i, j, *others):
+        """Return [ℓ] of a rope that is tight in this position; no extra coordinates."""
+        return [self.total_length(self.spans((i, j, *others)))], ()
+
+    def check(self) -> None:
+        """Raise `ValueError` for numbers that do not fit each other, or an end with a radius."""
+        super().check()
+        check_positive(self, "length")
+        ends = self.radii[0], self.radii[-1]
+        known = all(map(is_concrete, ends))
+        require(
+            not known or not any(map(float, ends)),
+            "radii must be zero at both ends; for drums use a Belt with ends=True",
+        )
