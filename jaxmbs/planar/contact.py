@@ -16,13 +16,8 @@ from jaxmbs.forces.springs import points_of
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, perpendicular
 from jaxmbs.numerics.roots import root_near
-from jaxmbs.planar.element import length
-from jaxmbs.planar.outlines import (
-    CURVATURE_ROUNDING,
-    AbstractOutline,
-    largest_curvature,
-    smallest_curvature,
-)
+from jaxmbs.planar.element import length, square
+from jaxmbs.planar.outlines import CURVATURE_ROUNDING, AbstractOutline, largest_curvature, smallest_curvature
 from jaxmbs.programs import open_closure
 
 # Number of angles of each outline among which the search for the nearest points starts.
@@ -235,8 +230,7 @@ def _width(span) -> Any:
 
 def nearest(points: Float[Array, "k 2"], point: Float[Array, "2"]) -> Array:
     """Return the index of the point that is nearest to another."""
-    apart = points - point
-    return jnp.argmin(apart[:, 0] ** 2 + apart[:, 1] ** 2)
+    return jnp.argmin(jax.vmap(lambda other: square(other - point))(points))
 
 
 def outward_normal(outline: AbstractOutline, alpha: Float[Array, ""]) -> Float[Array, "2"]:

@@ -119,9 +119,9 @@ class AbstractBodyContact(AbstractContactForce):
         require(self.stiffness is not None, "stiffness is missing")
         super().check(dimension)
         check_positive(self, "restitution", "impact_velocity", "velocity")
-        check_contact(self)
         check_not_negative(self, "friction")
         more = is_concrete(self.restitution) and self.restitution > 1
         require(not more, f"restitution must not be above 1, got {self.restitution}")
+        check_contact(self)
         require(self.law in LAWS, f"law must be one of {', '.join(map(repr, LAWS))}, got {self.law!r}")
         require(self.friction is None or self.velocity is not None, "velocity is missing, for the friction")
