@@ -22,8 +22,6 @@ from jaxmbs.programs import open_closure
 
 # Number of angles of each outline among which the search for the nearest points starts.
 START_ANGLES = 32
-# Number of times that the nearest of the starting points is found on one outline, then on the other.
-START_SCANS = 2
 # Number of Newton steps for the angles of the contact.
 NEWTON_STEPS = 8
 # Number of solves for a derivative of these angles: two, so that second derivatives are exact as well.
@@ -63,14 +61,13 @@ class OutlineContact(AbstractBodyContact):
         [1000.    0.    0.]
     """
 
-    outline_i: AbstractOutline | None = None
-    outline_j: AbstractOutline | None = None
+    outline_i: AbstractOutline = eqx.field(default=None)
+    outline_j: AbstractOutline = eqx.field(default=None)
     inside: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def contacts(self, state):
         """Return the one place where the outlines touch, or are nearest."""
         outline_i, outline_j, side = self.outline_i, self.outline_j, 1 if self.inside else -1
-        assert outline_i is not None and outline_j is not None  # as checked
         i, j = state.poses[self.i], state.poses[self.j]
         point_i, point_j = points_of(self, i)
         # Everything in axes parallel to those of body i, from the centre of its outline.
@@ -81,25 +78,27 @@ class OutlineContact(AbstractBodyContact):
             """Return the distance of the points along the tangent of i, and the angle between the tangents."""
             tangent_i, tangent_j = unit(outline_i.tangent(alpha[0])), side * turn @ unit(outline_j.tangent(alpha[1]))
             apart = on_j(alpha[1]) - on_i(alpha[0])
-            return jnp.stack([tangent_i @ apart, jnp.arctan2(perpendicular(tangent_i) @ tangent_j, tangent_i @ tangent_j)])
+            return jnp.stack(
+                [tangent_i @ apart, jnp.arctan2(perpendicular(tangent_i) @ tangent_j, tangent_i @ tangent_j)]
+            )
 
         angles_i, angles_j = start_angles(outline_i, centre.dtype), start_angles(outline_j, centre.dtype)
         table_i, table_j = jax.vmap(on_i)(angles_i), jax.vmap(on_j)(angles_j)
-        near, at_i, at_j = centre, 0, 0
-        for _ in range(START_SCANS):
-            at_i = nearest(table_i, near)
-            at_j = nearest(table_j, table_i[at_i])
-            near = table_j[at_j]
+        at_i = nearest(table_i, centre)
+        at_j = nearest(table_j, table_i[at_i])
+        # Once more, because the nearest points may be away from the line through the centres.
+        at_i = nearest(table_i, table_j[at_j])
+        at_j = nearest(table_j, table_i[at_i])
         start = jnp.stack([angles_i[at_i], angles_j[at_j]])
         alpha = contact_angles(residual, start, (outline_i, outline_j))
         first, second = on_i(alpha[0]), on_j(alpha[1])
         normal = side * outward_normal(outline_i, alpha[0])
         excess = -side * (length(second) - outline_i.radius(bearing(second)))
-        inside = within(outline_i, alpha[0]) & within(outline_j, alpha[1])
+        counts = within(outline_i, alpha[0]) & within(outline_j, alpha[1])
         if outline_i.span is None:
-            inside = inside & (excess <= WRONG_SIDE * length(first))
+            counts = counts & (excess <= WRONG_SIDE * length(first))
         place = i.point(point_i + (first + second) / 2)
-        return [Touch(place, i.direction(normal), normal @ (second - first), inside)]
+        return [Touch(place, i.direction(normal), normal @ (second - first), counts)]
 
     def check(self, dimension):
         """Raise `ValueError` for unusable outlines, or curvatures with which they touch at several points."""
@@ -142,13 +141,12 @@ class FlatContact(AbstractBodyContact):
         [   0. 1000.    0.]
     """
 
-    outline_i: AbstractOutline | None = None
+    outline_i: AbstractOutline = eqx.field(default=None)
     axis_j: Array = real((2,), default=(1.0, 0.0), kw_only=True)
 
     def contacts(self, state):
         """Return the one place where the outline touches the face, or is nearest to it."""
         outline = self.outline_i
-        assert outline is not None  # as checked
         i, j = state.poses[self.i], state.poses[self.j]
         point_i, point_j = points_of(self, i)
         along = i.components(j.direction(unit(jnp.asarray(self.axis_j))))

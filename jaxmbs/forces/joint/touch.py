@@ -26,14 +26,14 @@ class Touch(NamedTuple):
     Attributes:
         place: (d,), in the ground frame.
         normal: (d,), unit vector in the ground frame; the force on body j is against it.
-        depth: δ, the penetration; negative if the bodies are apart. Its rate is that of body j relative to i along `normal`.
-        inside: False outside of the parts of the surfaces that are meant to touch, where no force acts.
+        depth: δ, the penetration; negative if the bodies are apart. δ̇ is the velocity of body j relative to i along `normal`.
+        counts: False outside of the parts of the surfaces that are meant to touch, where no force acts.
     """
 
     place: Float[Array, " d"]
     normal: Float[Array, " d"]
     depth: Float[Array, ""]
-    inside: Bool[Array, ""] | bool = True
+    counts: Bool[Array, ""] | bool = True
 
 
 class AbstractBodyContact(AbstractContactForce):
@@ -84,7 +84,7 @@ class AbstractBodyContact(AbstractContactForce):
         apart = speeds[0] - speeds[1]
         rate = touch.normal @ apart
         pressure = contact_force(touch.depth, rate, self.stiffness, self.exponent, self.damping, step=self.step)
-        pressure = jnp.where(touch.inside, pressure, 0)
+        pressure = jnp.where(touch.counts, pressure, 0)
         force = -pressure * touch.normal
         if self.friction is not None:
             sliding = apart - rate * touch.normal
@@ -104,7 +104,7 @@ class AbstractBodyContact(AbstractContactForce):
     def potential(self, state):
         """Return the potential energy Σ k δⁿ⁺¹ / (n + 1) over the contacts with δ > 0."""
         return sum(
-            jnp.where(touch.inside, contact_energy(touch.depth, self.stiffness, self.exponent), 0)
+            jnp.where(touch.counts, contact_energy(touch.depth, self.stiffness, self.exponent), 0)
             for touch in self.contacts(state)
         )
 
