@@ -26,8 +26,18 @@ class Touch(NamedTuple):
     Attributes:
         place: (d,), in the ground frame.
         normal: (d,), unit vector in the ground frame; the force on body j is against it.
-        depth: δ, the penetration; negative if the bodies are apart. δ̇ is the velocity of body j relative to i along `normal`.
+        depth: δ, the penetration; negative if the bodies are apart. δ̇ is the velocity of j relative to i along `normal`.
         counts: False outside of the parts of the surfaces that are meant to touch, where no force acts.
+
+    Examples:
+        >>> class Floor(mbs.forces.AbstractBodyContact):
+        ...     def contacts(self, state):
+        ...         place = state[self.j].point(self.point_j)
+        ...         return [mbs.forces.Touch(place, jnp.array([0.0, -1.0]), -place[1])]
+        >>> floor = Floor("ground", "a", None, (0, 0.5), stiffness=1e6, exponent=1.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body()}, forces={"floor": floor})
+        >>> print(mbs.generalized_force(mech, {"a": (0, -0.501, 0)}, jnp.zeros(3)).round(6))
+        [   0. 1000.    0.]
     """
 
     place: Float[Array, " d"]
