@@ -11,7 +11,8 @@ from jaxmbs import planar
 from jaxmbs.numerics.plane import rotation_matrix
 from jaxmbs.system.equations import state_of
 
-DISC, ROLLER = planar.FunctionOutline(1.0), planar.FunctionOutline(0.5)
+DISC = planar.FunctionOutline(1.0)
+ROLLER = planar.FunctionOutline(0.5)
 ANGLES = np.linspace(0, 2 * np.pi, 12, endpoint=False)
 RADII = 1 + 0.25 * np.cos(ANGLES) + 0.08 * np.cos(2 * ANGLES)
 LAW = {"stiffness": 2e5, "exponent": 1.5, "restitution": 0.8, "impact_velocity": 0.5}
@@ -145,8 +146,18 @@ def test_bounce():
     np.testing.assert_allclose(run.velocity("a.y")[-1], left, rtol=1e-6)
 
 
-RADIUS, ECCENTRICITY, SPEED = 0.05, 0.02, 200 * 2 * np.pi / 60
-SPRING, PRELOAD, DAMPER = 10.0, 0.2, 0.2 * np.sqrt(10.0)
+# Radius of the eccentric disc, in metres.
+RADIUS = 0.05
+# Distance of its centre from its shaft, in metres.
+ECCENTRICITY = 0.02
+# Its angular velocity, in radians per second.
+SPEED = 200 * 2 * np.pi / 60
+# Stiffness of the follower's spring, in N/m.
+SPRING = 10.0
+# Force of the spring in the lowest position, in N.
+PRELOAD = 0.2
+# Damping of the follower of 1 kg, a tenth of the critical one, in N s/m.
+DAMPER = 0.2 * np.sqrt(10.0)
 
 
 def rigid_flight():
