@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxmbs.element import errors_of, require
@@ -169,7 +170,7 @@ class FlatContact(AbstractBodyContact):
         super().check(dimension)
         check_outlines(self, "outline_i")
         axis = self.axis_j
-        require(not is_concrete(axis) or jnp.any(jnp.asarray(axis) != 0), "axis_j has no length")
+        require(not is_concrete(axis) or np.any(np.asarray(axis) != 0), "axis_j has no length")
         require(
             smallest_curvature(self.outline_i) > -CURVATURE_ROUNDING,
             "outline_i is not convex: a flat face cannot touch its hollows",

@@ -235,9 +235,15 @@ def test_derivatives_by_knots_distance_and_stiffness():
         start = jnp.zeros(6).at[2].set(0.4).at[3].set(x[0]).at[4].set(0.5)
         return mbs.simulate(build(x), np.array([0, 0.01]), start, 0.1 * v, step=1e-3).q[-1]
 
+    def force_of_a_face(x):
+        laws = LAW | {"stiffness": x[1], "friction": 0.3, "velocity": 0.5}
+        face = planar.FlatContact("b", "a", (0.1, 0), (0, 0.3), planar.SplineOutline(x[2:]), axis_j=(1.0, 0.2), **laws)
+        mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, forces={"contact": face})
+        return mbs.generalized_force(mech, jnp.zeros(6).at[4].set(x[0] - 0.3), v)
+
     x = np.array([1.52, 3e3, *RADII])
     assert touch_of(build(x), jnp.array([0, 0, 0.4, x[0], 0.5, 0])).depth > 0.03
-    for function in (force, end):
+    for function in (force, end, force_of_a_face):
         function = jax.jit(function)
         found = np.asarray(jax.jacfwd(function)(x))
         for k in (0, 1, 2, 3, 13):
