@@ -94,12 +94,13 @@ class OutlineContact(AbstractBodyContact):
         alpha = contact_angles(residual, start, (outline_i, outline_j))
         first, second = on_i(alpha[0]), on_j(alpha[1])
         normal = side * outward_normal(outline_i, alpha[0])
+        depth = normal @ (second - first)
         excess = -side * (length(second) - outline_i.radius(bearing(second)))
         counts = within(outline_i, alpha[0]) & within(outline_j, alpha[1])
         if outline_i.span is None:
-            counts = counts & (excess <= WRONG_SIDE * length(first))
+            counts = counts & ((depth <= 0) | (excess <= WRONG_SIDE * length(first)))
         place = i.point(point_i + (first + second) / 2)
-        return [Touch(place, i.direction(normal), normal @ (second - first), counts)]
+        return [Touch(place, i.direction(normal), depth, counts)]
 
     def check(self, dimension):
         """Raise `ValueError` for unusable outlines, or curvatures with which they touch at several points."""
