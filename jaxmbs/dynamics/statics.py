@@ -21,7 +21,7 @@ from jaxmbs.dynamics.velocity_ratios import (
     velocity_ratios,
 )
 from jaxmbs.element import require, require_name
-from jaxmbs.forces import ClearanceRevolute, JointFriction
+from jaxmbs.forces import AbstractBodyContact, JointFriction
 from jaxmbs.formulations.augmented import Augmented
 from jaxmbs.formulations.reactive import reactive_forces
 from jaxmbs.formulations.stateful import states_along, with_states
@@ -36,7 +36,7 @@ from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
 # Forces with dry friction whose field `velocity` is the sliding velocity at which friction sets in.
-DRY_FRICTION_TYPES = (JointFriction, ClearanceRevolute)
+DRY_FRICTION_TYPES = (JointFriction, AbstractBodyContact)
 
 
 class Statics(eqx.Module):
@@ -148,7 +148,7 @@ def statics(mech: Mechanism, motion: Trajectory) -> Statics:
     """Return forces in a slow motion: reactions, driving efforts, mechanical advantage and efficiency.
 
     Solves Q + Φ_qᵀλ = 0 in the configurations of a motion. A slow motion has no inertia forces and no viscous damping. Dry
-    friction does not depend on the speed: `JointFriction`, and the friction in a `ClearanceRevolute`, are those of
+    friction does not depend on the speed: `JointFriction`, and the friction in contacts, are those of
     sliding (μ_d) in the direction of the velocities of `motion`, and zero where nothing slides. All other forces are
     evaluated at a velocity near zero, in the direction of the motion: losses in the gearbox of a motor count as forces. If
     constraints are redundant, reactions are chosen as in `reactions`: λ of smallest norm. The result is differentiable. For

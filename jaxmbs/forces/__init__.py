@@ -25,6 +25,8 @@ from jaxmbs.forces.joint.motor import Motor as Motor
 from jaxmbs.forces.joint.motor import Servo as Servo
 from jaxmbs.forces.joint.reactive import AbstractReactiveForce as AbstractReactiveForce
 from jaxmbs.forces.joint.stateful import AbstractStatefulForce as AbstractStatefulForce
+from jaxmbs.forces.joint.touch import AbstractBodyContact as AbstractBodyContact
+from jaxmbs.forces.joint.touch import Touch as Touch
 from jaxmbs.forces.springs import AbstractSpringDamper as AbstractSpringDamper
 from jaxmbs.forces.springs import AxialSpring as AxialSpring
 from jaxmbs.forces.springs import Damper as Damper

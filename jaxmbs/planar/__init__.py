@@ -12,6 +12,8 @@ from jaxmbs.planar.body import Rotor as Rotor
 from jaxmbs.planar.cams import CamFlatFollower as CamFlatFollower
 from jaxmbs.planar.cams import CamFollower as CamFollower
 from jaxmbs.planar.cams import PointFollower as PointFollower
+from jaxmbs.planar.contact import FlatContact as FlatContact
+from jaxmbs.planar.contact import OutlineContact as OutlineContact
 from jaxmbs.planar.drivers import AbsoluteAngleDriver as AbsoluteAngleDriver
 from jaxmbs.planar.drivers import AbsoluteXDriver as AbsoluteXDriver
 from jaxmbs.planar.drivers import AbsoluteYDriver as AbsoluteYDriver

@@ -12,11 +12,7 @@ from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.body import Pose
 from jaxmbs.planar.element import ORIGIN, Points, length
-from jaxmbs.planar.outlines import AbstractOutline, smallest_curvature
-
-# A curvature, or a sum of two, counts as not negative if it is above minus this value, in 1 / length, because of the
-# rounding errors of straight parts.
-CURVATURE_ROUNDING = 1e-6
+from jaxmbs.planar.outlines import CURVATURE_ROUNDING, AbstractOutline, smallest_curvature
 
 
 class Contact(Points):
@@ -65,7 +61,8 @@ class CamFollower(Contact):
         point_i, point_j: centres of the outlines in the body frames.
         outline_i, outline_j: ρ(α), both closed, or with the `part` that touches. If one is hollow, its radius of
             curvature must be larger than that of the other, so that they touch at one point only. A contact can pull as
-            well as push; `Reaction.pulls` is True at times at which it would have to pull.
+            well as push; `Reaction.pulls` is True at times at which it would have to pull. `OutlineContact` simulates
+            the lift-off.
 
     Examples:
         >>> wheel, roller = planar.FunctionOutline(1.0), planar.FunctionOutline(0.5)
@@ -117,7 +114,7 @@ class CamFlatFollower(Contact):
         point_i: centre of the outline in the frame of i.
         point_j: Q, a point of the face in the frame of j.
         outline_i: ρ(α), convex, or with a convex `part` that touches. A contact can pull as well as push;
-            `Reaction.pulls` is True at times at which it would have to pull.
+            `Reaction.pulls` is True at times at which it would have to pull. `FlatContact` simulates the lift-off.
         axis_j: direction of the face in the frame of j; x unless given.
 
     Examples:

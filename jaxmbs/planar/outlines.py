@@ -20,6 +20,9 @@ from jaxmbs.numerics.plane import direction
 # Number of angles at which an outline's radius and curvature are checked: every quarter of a degree of a closed
 # outline.
 CHECKED_ANGLES = 1440
+# A curvature, or a sum of two, counts as not negative if it is above minus this value, in 1 / length, because of the
+# rounding errors of straight parts.
+CURVATURE_ROUNDING = 1e-6
 
 
 class AbstractOutline(eqx.Module):
@@ -77,7 +80,7 @@ class AbstractOutline(eqx.Module):
         if self.span is not None and all(map(is_concrete, self.span)):
             start, end = map(float, self.span)
             require(start < end <= start + 2 * np.pi, f"part must be two angles that increase, got {start}, {end}")
-        radius, angle, _ = _smallest_radius_and_curvature(self)
+        radius, angle, *_ = _extremes(self)
         domain = (
             "all round, for all angles from 0 to 2π; or give the part that touches"
             if self.span is None
@@ -88,31 +91,36 @@ class AbstractOutline(eqx.Module):
 
 def smallest_curvature(outline: AbstractOutline) -> float:
     """Return the smallest curvature all round, or along the part that touches; infinite for a traced outline."""
-    return _smallest_radius_and_curvature(outline)[2]
+    return _extremes(outline)[2]
 
 
-def _smallest_radius_and_curvature(outline: AbstractOutline) -> tuple[float, float, float]:
-    """Return the smallest radius, or one that is not finite, the angle at which it occurs, and the smallest curvature.
+def largest_curvature(outline: AbstractOutline) -> float:
+    """Return the largest curvature all round, or along the part that touches; minus infinity for a traced outline."""
+    return _extremes(outline)[3]
 
-    For a traced outline they are (∞, NaN, ∞).
+
+def _extremes(outline: AbstractOutline) -> tuple[float, float, float, float]:
+    """Return the smallest radius, or one that is not finite, its angle, and the smallest and largest curvatures.
+
+    For a traced outline they are (∞, NaN, ∞, −∞).
     """
     if all(is_concrete(leaf) for leaf in jax.tree.leaves(outline)):
-        values = _smallest_of_known(outline)
+        values = _extremes_of_known(outline)
         if is_concrete(values[0]):
-            radius, angle, curvature = map(float, values)
-            return radius, angle, curvature
-    return np.inf, np.nan, np.inf
+            radius, angle, smallest, largest = map(float, values)
+            return radius, angle, smallest, largest
+    return np.inf, np.nan, np.inf, -np.inf
 
 
 @eqx.filter_jit
-def _smallest_of_known(outline: AbstractOutline):
-    """Return `_smallest_radius_and_curvature` of a known outline, at `CHECKED_ANGLES` angles, as arrays."""
+def _extremes_of_known(outline: AbstractOutline):
+    """Return `_extremes` of a known outline, at `CHECKED_ANGLES` angles, as arrays."""
     start, end = (0.0, 2 * np.pi) if outline.span is None else outline.span
     # Half a step away from round angles, at which piecewise outlines often change their formula.
     angles = start + jnp.asarray((np.arange(CHECKED_ANGLES) + 0.5) / CHECKED_ANGLES) * (end - start)
-    radii = jax.vmap(outline.radius)(angles)
+    radii, curvatures = jax.vmap(outline.radius)(angles), jax.vmap(outline.curvature)(angles)
     least = jnp.argmin(jnp.where(jnp.isfinite(radii), radii, -jnp.inf))
-    return radii[least], angles[least], jnp.min(jax.vmap(outline.curvature)(angles))
+    return radii[least], angles[least], jnp.min(curvatures), jnp.max(curvatures)
 
 
 def _part() -> Any:

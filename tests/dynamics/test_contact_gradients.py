@@ -79,6 +79,7 @@ def many_laws(s):
         "geared": (0.0, 0.0, 1.0),
         "hertz": (1.0, 0.0, 0.0),
         "range": (1.0, 0.0, 0.0),
+        "thrown": (0.3, -1.0, 2.0),
     }
     constraints = {
         "level": planar.AbsoluteAngle("pin", 0.0),
@@ -98,6 +99,16 @@ def many_laws(s):
         "friction": mbs.JointFriction("bed", dynamic=0.5, velocity=0.02, preload=10.0),
         "spring": mbs.JointSpring("bed", 1000.0),
         "motor": mbs.Motor("shaft", torque_constant=3.0, resistance=1.0, voltage=0.0, **gears),
+        "hill": planar.OutlineContact(
+            "ground",
+            "thrown",
+            (0, -0.25),
+            None,
+            planar.SplineOutline((0.2, 0.16, 0.2, 0.16)),
+            planar.FunctionOutline(0.06),
+            stiffness=1e7,
+            restitution=0.9,
+        ),
         "buffer": mbs.JointStop("anvil", upper=0.05, stiffness=1e7, damping=0.2),
         "end": mbs.JointStop("track", upper=0.05, stiffness=1e6, exponent=1.0, viscous=400.0),
     }

@@ -258,6 +258,12 @@ def test_forces_in_joints_come_back(dimension, tmp_path, validator):
             velocity=1e-2, radius=0.01, **({"length": 0.05} if dimension == 3 else {}),
         ),
     }  # fmt: skip
+    if dimension == 2:
+        half, spline = planar.FunctionOutline(0.3, part=(-1.0, 1.5)), planar.SplineOutline(np.linspace(1, 1.1, 7))
+        law = {"stiffness": 1e6, "exponent": 1.2, "restitution": 0.8, "friction": 0.1, "velocity": 1e-2}
+        forces["cam"] = planar.OutlineContact("a", "b", (0.1, 0), None, spline, half, **law)
+        forces["ring"] = planar.OutlineContact("a", "b", None, None, spline, half, stiffness=1e5, inside=True)
+        forces["face"] = planar.FlatContact("a", "b", None, (0.1, 0.2), spline, axis_j=(1.0, 2.0), **law)
     mech = mbs.Mechanism(
         {"a": space.Body(), "b": space.Body()}, {"pin": space.Revolute("a", "b", **of_pin)}, forces=forces
     )

@@ -49,6 +49,8 @@ ELEMENTS = {
     "CamFollower": planar.CamFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG, planar.FunctionOutline(0.3)),
     "CamFlatFollower": planar.CamFlatFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG),
     "PointFollower": planar.PointFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG),
+    "OutlineContact": planar.OutlineContact("a", "b", (0.1, 0.2), (0.3, 0.4), EGG, EGG, stiffness=1.0),
+    "FlatContact": planar.FlatContact("a", "b", (0.1, 0.2), (0.3, 0.4), EGG, stiffness=1.0),
     "AbsoluteXDriver": planar.AbsoluteXDriver("b", (0.3, 0.4), RAMP),
     "AbsoluteYDriver": planar.AbsoluteYDriver("b", (0.3, 0.4), RAMP),
     "AbsoluteAngleDriver": planar.AbsoluteAngleDriver("b", RAMP),
@@ -71,7 +73,7 @@ TRACED = (1.0, 0.4)
 
 def pair(element) -> mbs.Mechanism:
     """Two bodies and one element; a picture needs no more."""
-    kind = "drivers" if hasattr(element, "motion") else "constraints"
+    kind = "forces" if hasattr(element, "generalized") else "drivers" if hasattr(element, "motion") else "constraints"
     return mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, **{kind: {"it": element}})
 
 
@@ -124,7 +126,9 @@ def test_the_list_of_elements_is_complete():
     public = {
         name
         for name, kind in vars(planar).items()
-        if isinstance(kind, type) and issubclass(kind, AbstractConstraint) and not name.startswith("Abstract")
+        if isinstance(kind, type)
+        and issubclass(kind, (AbstractConstraint, mbs.forces.AbstractForce))
+        and not name.startswith("Abstract")
     }
     assert public == set(ELEMENTS)
 

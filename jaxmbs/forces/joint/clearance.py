@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxmbs.element import check_not_negative, check_positive, require
-from jaxmbs.forces.joint.contact import AbstractContactForce, check_contact, contact_energy, contact_force
-from jaxmbs.forces.joint.friction import friction_by_speed
+from jaxmbs.forces.joint.touch import AbstractBodyContact, Touch
 from jaxmbs.forces.springs import length_and_direction, points_of
-from jaxmbs.forces.state import opposite
-from jaxmbs.forces.values import computed_field
-from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.arrays import real
 
 
-class ClearanceRevolute(AbstractContactForce):
+class ClearanceRevolute(AbstractBodyContact):
     """A pin on body j with play in a hole in body i, in place of a `Revolute`.
 
     Let e be the vector between the centres, c the clearance and δ = |e| − c. If δ > 0, the normal contact force on the
@@ -60,34 +56,14 @@ class ClearanceRevolute(AbstractContactForce):
         [-100.    0.    0.]
     """
 
-    i: str = eqx.field(static=True)
-    j: str = eqx.field(static=True)
-    point_i: Array | None = real((None,), optional=True, default=None)
-    point_j: Array | None = real((None,), optional=True, default=None)
     clearance: Array = real(default=None, kw_only=True)
-    stiffness: Array = real(default=None, kw_only=True)
-    exponent: Array = real(default=1.5, kw_only=True)
-    restitution: Array = real(default=1.0, kw_only=True)
-    impact_velocity: Array = real(default=1.0, kw_only=True)
-    law: str = eqx.field(static=True, default="lankarani-nikravesh", kw_only=True)
-    friction: Array | None = real(optional=True, default=None, kw_only=True)
-    velocity: Array | None = real(optional=True, default=None, kw_only=True)
     radius: Array | None = real(optional=True, default=None, kw_only=True)
     length: Array | None = real(optional=True, default=None, kw_only=True)
     axis_i: Array | None = real((3,), optional=True, default=None, kw_only=True)
     axis_j: Array | None = real((3,), optional=True, default=None, kw_only=True)
-    step: Array | None = computed_field()
-    touching = True
 
-    @property
-    def damping(self):
-        """The coefficient d of the penetration rate δ̇ in the contact force."""
-        if self.law == "flores":
-            return 8 * (1 - self.restitution) / (5 * self.restitution * self.impact_velocity)
-        return 3 * (1 - self.restitution**2) / (4 * self.impact_velocity)
-
-    def _contacts(self, state):
-        """Return (place on body j, unit normal, δ) of each end of the pin; in the plane there is one end."""
+    def contacts(self, state):
+        """Return the contact of each end of the pin; in the plane there is one end."""
         i, j = state.poses[self.i], state.poses[self.j]
         centre_of_hole, middle = points_of(self, i)
         hole = i.point(centre_of_hole)
@@ -100,66 +76,22 @@ class ClearanceRevolute(AbstractContactForce):
             ends, axis = [middle - half, middle + half], i.direction(own_i)
         found = []
         for end in ends:
-            apart = j.point(end) - hole
+            place = j.point(end)
+            apart = place - hole
             if axis is not None:
                 apart = apart - (axis @ apart) * axis
             distance, normal = length_and_direction(apart)
-            found.append((end, normal, distance - self.clearance))
-        return found
-
-    def _forces(self, state):
-        """Return pairs of the place of a contact and the force on body j there, both in the ground frame."""
-        i, j = state.poses[self.i], state.poses[self.j]
-        found = []
-        for end, normal, depth in self._contacts(state):
-            place = j.point(end)
             if self.radius is not None:
                 place = place + self.radius * normal
-            speeds = [
-                pose.velocity(pose.components(place - pose.r), state.velocities[body])
-                for body, pose in ((self.j, j), (self.i, i))
-            ]
-            apart = speeds[0] - speeds[1]
-            rate = normal @ apart
-            pressure = contact_force(depth, rate, self.stiffness, self.exponent, self.damping, step=self.step)
-            force = -pressure * normal
-            if self.friction is not None:
-                sliding = apart - rate * normal
-                force = force - pressure * friction_by_speed(sliding, self.velocity, self.friction)
-            found.append((place, force))
+            found.append(Touch(place, normal, distance - self.clearance))
         return found
-
-    def generalized(self, state):
-        """Return the generalized force (m,) of all contacts on the two bodies."""
-        i, j = state.poses[self.i], state.poses[self.j]
-        total = jnp.zeros_like(state.v)
-        for place, force in self._forces(state):
-            on_i = i.force_at(i.components(place - i.r), -force)
-            total = total + opposite(state, self.i, on_i, self.j, j.force_at(j.components(place - j.r), force))
-        return total
-
-    def potential(self, state):
-        """Return the potential energy Σ k δⁿ⁺¹ / (n + 1) over the contacts with δ > 0."""
-        return sum(contact_energy(depth, self.stiffness, self.exponent) for *_, depth in self._contacts(state))
-
-    def measures(self, state):
-        """Return the force on body j in the ground frame, and the largest δ as the length."""
-        force = sum(force for _, force in self._forces(state))
-        return {"force": force, "length": jnp.stack([depth for *_, depth in self._contacts(state)]).max()}
 
     def check(self, dimension):
         """Raise `ValueError` for arguments that are missing, have a wrong sign, or belong to the other dimension."""
-        for name in ("clearance", "stiffness"):
-            require(getattr(self, name) is not None, f"{name} is missing")
+        require(self.clearance is not None, "clearance is missing")
         super().check(dimension)
-        check_positive(self, "restitution", "impact_velocity", "velocity", "radius", "length")
-        check_contact(self)
-        check_not_negative(self, "clearance", "friction")
-        more = is_concrete(self.restitution) and self.restitution > 1
-        require(not more, f"restitution must not be above 1, got {self.restitution}")
-        known = ("lankarani-nikravesh", "flores")
-        require(self.law in known, f"law must be one of {', '.join(map(repr, known))}, got {self.law!r}")
-        require(self.friction is None or self.velocity is not None, "velocity is missing, for the friction")
+        check_positive(self, "radius", "length")
+        check_not_negative(self, "clearance")
         require(self.friction is None or self.radius is not None, "radius is missing, for the friction")
         require(dimension == 2 or self.length is not None, "length of the pin is missing")
         flat = self.length is None and self.axis_i is None and self.axis_j is None

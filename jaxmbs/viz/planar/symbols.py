@@ -368,8 +368,9 @@ def _(element: planar.RackPinion, scene):
     ]
 
 
-@symbol.register
-def _(element: planar.CamFollower, scene):
+@symbol.register(planar.CamFollower)
+@symbol.register(planar.OutlineContact)
+def _(element, scene):
     """Return the outlines of a cam and of the follower that it touches."""
     (i, centre_i), (j, centre_j) = attachments(element)
     return [
@@ -378,8 +379,9 @@ def _(element: planar.CamFollower, scene):
     ]
 
 
-@symbol.register
-def _(element: planar.CamFlatFollower, scene):
+@symbol.register(planar.CamFlatFollower)
+@symbol.register(planar.FlatContact)
+def _(element, scene):
     """Return the outline of a cam, and the flat face of its follower."""
     (i, centre), (j, point) = attachments(element)
     reach = np.linalg.norm(_profile(element.outline_i), axis=1).max()

@@ -32,7 +32,7 @@ def types_of(kind: str, space: str) -> dict[str, type]:
     bases: dict[str, tuple[tuple[Any, ...], tuple[type, ...]]] = {
         "body": ((SPACES[space],), (AbstractBody,)),
         "constraint": ((SPACES[space],), (AbstractConstraint,)),
-        "force": ((forces,), (AbstractForce,)),
+        "force": ((forces, SPACES[space]), (AbstractForce,)),
         "value": ((motion, SPACES[space]), (AbstractMotion, AbstractOutline, spatial.Frame)),
     }
     modules, wanted = bases[kind]
