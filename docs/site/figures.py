@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
@@ -311,11 +312,38 @@ def _step_parts(ax, marks):
         ax.text(top[0] + 0.07, (start + top[1]) / 2, word, fontsize=SMALL, color=colour, va="center")
 
 
+def names_of(page: str, word: str) -> dict:
+    """Return the names that the first block of code with a `word` defines, on a page of the documentation."""
+    text = (Path(__file__).parents[1] / page).read_text("utf-8")
+    code = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if word in block)
+    names = {"mbs": mbs, "jnp": jnp}
+    exec(code, names)
+    return names
+
+
+def lift_off():
+    """Return the heights of a cam and of the follower that it throws off, and the force between them."""
+    names = names_of("joint_forces.md", "FlatContact")
+    times = np.linspace(0, 1.2, 601)
+    start = names["lowest"], {"cam.phi": names["speed"]}
+    run = mbs.simulate(names["cam"], times, *start, step=1e-4, throw=True)
+    radius, offset = names["radius"], names["offset"]
+    figure = Figure(figsize=(WIDTH, 2.7), facecolor=style.PAPER)
+    ax = figure.add_axes((0.09, 0.18, 0.88, 0.78))
+    ax.plot(
+        times, 1e3 * (radius + offset * np.sin(run.q[:, 2])), color=style.PALETTE[0], lw=1.2, label="top of the cam"
+    )
+    ax.plot(times, 1e3 * run.position("lifter.y"), color=style.ACCENT, lw=1.8, label="follower")
+    ax.set(xlabel="time (s)", ylabel="height (mm)", xlim=(0, 1.2))
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.legend(frameon=False, fontsize=SMALL)
+    return figure
+
+
 def belt():
     """Return the belt of the page on belts, from its code."""
-    page = (Path(__file__).parents[1] / "belts.md").read_text("utf-8")
-    names: dict = {}
-    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], names)
+    names = names_of("belts.md", "Belt")
     figure, ax = canvas(2.6)
     mbs.viz.draw(names["drive"], names["run"].q[0], ax=ax, size=1.4)
     ax.set(xlim=(-0.9, 2.8), ylim=(-0.65, 0.72))
@@ -335,6 +363,7 @@ FIGURES = {
     "statuses": statuses,
     "closed_step": closed_step,
     "belt": belt,
+    "lift_off": lift_off,
 }
 
 
