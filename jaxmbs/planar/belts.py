@@ -88,9 +88,10 @@ class OverPulleys(PlanarConstraint, MarkedConstraint):
 
     def total_length(self, spans: list[tuple[Array, Array]]) -> Float[Array, ""]:
         """Return the length of all spans and of the arcs between them."""
-        inner = [abs(self.radii[b]) for _, b in self.pairs()]
-        arcs = [radius * wrap for radius, wrap in zip(inner, self.wraps(spans), strict=False)]
-        return sum((length for length, _ in spans), start=sum(arcs, start=jnp.zeros(())))
+        wraps = self.wraps(spans)
+        arcs = [abs(self.radii[b]) * wrap for (_, b), wrap in zip(self.pairs(), wraps, strict=False)]
+        lengths = [length for length, _ in spans]
+        return sum(lengths[1:] + arcs, start=lengths[0])
 
     def check(self) -> None:
         """Raise `ValueError` unless each pulley has a centre and a radius."""

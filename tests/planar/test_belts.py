@@ -64,6 +64,9 @@ def test_block_and_tackle():
     """The rope goes twice to the load: a = g (2 m_w − m_l) / (m_l + 4 m_w), and the tension that belongs to it."""
     load, weight = 3.0, 1.2
     mech, guess = block_and_tackle(load, weight, 0.25)
+    single = mbs.assemble(mech.astype(jnp.float32), guess)
+    assert single.q.dtype == np.float32
+    assert single.status == 0
     run = mbs.simulate(mech, np.linspace(0, 0.5, 6), guess, step=0.05, throw=True)
     rise = G * (2 * weight - load) / (load + 4 * weight)
     np.testing.assert_allclose(run.a[:, 1], rise, rtol=1e-12)
