@@ -268,8 +268,9 @@ class AbstractConstraint(Structured):
 class MarkedConstraint(AbstractConstraint):
     """Gears, belts and ropes: constraints with numbers that depend on how the mechanism was put together, the marks.
 
-    If no mark is given, they are measured in the first configuration of an analysis. There gears mesh: in some position the
-    marks at angle_i on body i and angle_j on body j touch. If some marks are given, the others are zero.
+    If no mark is given, they are measured in the first configuration of an analysis. The marks of gears are the directions
+    angle_i and angle_j of two points, one on each body, that touch each other when they meet. If one is given, the other is
+    zero.
 
     Attributes:
         mark_fields: names of the fields of the marks.
@@ -287,7 +288,7 @@ class MarkedConstraint(AbstractConstraint):
         """The marks; 0 for those that are not given. If none is given, it raises `ValueError`."""
         require(
             not self.lacks_marks,
-            f"the marks are not known: give {' and '.join(self.mark_fields)}, or use mbs.with_marks(mech, guess)",
+            f"the marks are not known: use mbs.with_marks(mech, guess), or give {' and '.join(self.mark_fields)}",
         )
         values = (getattr(self, name) for name in self.mark_fields)
         return tuple(0.0 if value is None else value for value in values)

@@ -1,4 +1,4 @@
-"""One step of a simulation, for programs that keep the state themselves."""
+"""One step of a simulation, for callers that keep the state themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jaxmbs.system.mechanism import Mechanism
 def scales_of(
     mech: Mechanism, t: Float[Array, ""], q: Float[Array, " n"], v: Float[Array, " m"], formulation: AbstractFormulation
 ) -> Scales:
-    """Return the scales of a state, for `single_step` from this state and similar ones."""
+    """Return the scales of gaps and pivots at a state, for `single_step` from this state and similar ones."""
     equations = equations_of(formulation, finite(mech)[0])
     return equations.scales(own_state(formulation, mech, q, v, t)[0], t)
 
@@ -38,7 +38,7 @@ def single_step(
     """Return q and v of the bodies after a step, and the status, from a state at t that nearly satisfies the constraints.
 
     It is a step of `simulate`, but the start is neither assembled nor tested. The method closes the constraints at the end.
-    The scales are those of this state, unless they are given, such as those of the start of a simulation.
+    Without `scales`, those of this state are used; those of the start of a simulation give the steps of `simulate`.
     """
     are_known = are_masses_known(mech)
     mech, usable = finite(mech)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -17,20 +18,22 @@ from jaxmbs.numerics.plane import bearing, direction, perpendicular
 from jaxmbs.planar.body import Pose
 from jaxmbs.planar.element import PlanarConstraint, square
 
-# Pulleys count as equal if their signed radii differ by at most this fraction of the span between them.
-MAX_RADIUS_DIFFERENCE = 0.1
+# If the signed radii of two pulleys differ by at most this fraction of the length of the span between them, the span may
+# turn by half a turn only.
+MAX_RADIUS_RATIO = 0.1
 
 
-class OverPulleys(PlanarConstraint, MarkedConstraint):
+class AbstractBelt(PlanarConstraint, MarkedConstraint):
     """A belt or rope without mass that runs over pulleys, inextensible and always tight.
 
     A span is the straight part between two pulleys that follow each other. Let c_a and c_b be the centres of its pulleys,
-    ρ_a and ρ_b their signed radii, d = c_b − c_a, and u the unit vector along the span in the direction of travel. Then
+    ρ_a and ρ_b their signed radii, d = c_b − c_a, u the unit vector along the span in the direction of travel, ψ its
+    direction, and u⊥ = u turned by +90°. Then
 
-        d = L u + (ρ_b − ρ_a) u⊥,  L = √(d² − (ρ_b − ρ_a)²),  uᵀḋ = L̇ − (ρ_b − ρ_a) ψ̇,
+        d = L u + (ρ_b − ρ_a) u⊥,  L = √(d² − (ρ_b − ρ_a)²),  uᵀḋ = L̇ − (ρ_b − ρ_a) ψ̇.
 
-    with the direction ψ of u. ρ is positive where the belt runs counter-clockwise round the pulley, negative where it runs
-    clockwise, and zero for an end that is fixed to a point of a body.
+    The last equation is the derivative of the first, along u. ρ is positive where the belt runs counter-clockwise round the
+    pulley, negative where it runs clockwise, and zero for a point: an end, or a small ring.
 
     Attributes:
         i, j, others: names of the bodies of the first pulley, the second one, and the others.
@@ -65,18 +68,18 @@ class OverPulleys(PlanarConstraint, MarkedConstraint):
         return [(k, k + 1) for k in range(last)] + ([(last, 0)] if self.closed else [])
 
     def spans(self, poses: tuple[Pose, ...]) -> list[tuple[Array, Array]]:
-        """Return length and unit vector of each span; NaN if one pulley is inside of the other."""
+        """Return length and unit vector of each span; NaN if it does not exist, because the pulleys overlap too much."""
         centres = [pose.point(self.points[k]) for k, pose in enumerate(poses)]
         found = []
         for a, b in self.pairs():
-            d, step = centres[b] - centres[a], self.radii[b] - self.radii[a]
-            length = jnp.sqrt(square(d) - step**2)
-            # d is the sum of `length` along u and `step` along u⊥.
-            found.append((length, (length * d - step * perpendicular(d)) / square(d)))
+            d, change = centres[b] - centres[a], self.radii[b] - self.radii[a]
+            length = jnp.sqrt(square(d) - change**2)
+            # d is the sum of `length` along u and `change` along u⊥.
+            found.append((length, (length * d - change * perpendicular(d)) / square(d)))
         return found
 
     def wraps(self, spans: list[tuple[Array, Array]]) -> list[Array]:
-        """Return the angles of contact in [0, 2π) of the pulleys between two spans, that of the first span's end first."""
+        """Return the angles of contact in [0, 2π) of the pulleys between two spans, in the order of the ends of spans."""
         found = []
         for k, (_, b) in enumerate(self.pairs()):
             if self.closed or k + 1 < len(spans):
@@ -89,6 +92,7 @@ class OverPulleys(PlanarConstraint, MarkedConstraint):
     def total_length(self, spans: list[tuple[Array, Array]]) -> Float[Array, ""]:
         """Return the length of all spans and of the arcs between them."""
         wraps = self.wraps(spans)
+        # The last pulley of a belt with two ends has no arc.
         arcs = [abs(self.radii[b]) * wrap for (_, b), wrap in zip(self.pairs(), wraps, strict=False)]
         lengths = [length for length, _ in spans]
         return sum(lengths[1:] + arcs, start=lengths[0])
@@ -109,7 +113,7 @@ def first_two(bodies: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
     return first, second, tuple(others)
 
 
-class Belt(OverPulleys):
+class Belt(AbstractBelt):
     """A belt or chain that does not slip on its pulleys: V-belt, timing belt, roller chain, cable of a hoist.
 
     For each span, from pulley a to pulley b,
@@ -117,12 +121,15 @@ class Belt(OverPulleys):
         Φ = L − (ρ_b − ρ_a) (ψ − ψ₀) + ρ_b φ_b − ρ_a φ_a − s,
 
     so that both ends of the span have the same speed along it: uᵀċ_a + ρ_a φ̇_a = uᵀċ_b + ρ_b φ̇_b. φ are the angles of
-    the bodies, s and ψ₀ constants of the mounted belt. ψ − ψ₀ counts up to full turns, but in (−π, π] if |ρ_b − ρ_a| is at
-    most a tenth of L. A closed belt has one such row less than spans: an ideal tensioner takes up its last span, or with
-    `length` ℓ the last row is Σ L + Σ |ρ| w − ℓ, with the angles of contact w.
+    the bodies. ψ₀ and s are the values of ψ and of L + ρ_b φ_b − ρ_a φ_a when the belt was put on. Full turns of ψ are
+    counted, except if |ρ_b − ρ_a| is at most a tenth of L: then ψ − ψ₀ is in (−π, π].
 
-    The tension of a span is minus its multiplier. In a closed belt this is the tension above that of the last span, which
-    is minus the multiplier of the last row if there is a `length`. The belt is always tight and can push as well.
+    A closed belt has one such row less than spans. Without a `length`, the last span always fits, and its tension is zero.
+    With `length` ℓ the last row is Σ L + Σ |ρ| w − ℓ, with the angles of contact w of all pulleys. The belt has to stay
+    on all of them: if w passes through zero, Φ jumps.
+
+    Minus the multiplier of a span is its tension; in a closed belt, its tension above that of the last span, which is minus
+    the multiplier of the last row if there is a `length`. A belt never goes slack: tensions may be negative.
 
     Args:
         bodies: names of the bodies of the pulleys, in the order in which the belt meets them.
@@ -131,16 +138,16 @@ class Belt(OverPulleys):
             end that is fixed to a point.
         length: ℓ of a closed belt. None: the belt always fits, as it does if all centres are fixed.
         ends: True for a belt with two ends, on the first and the last pulley: drums, or points.
-        directions: ψ₀ (spans,) in radians. The belt is mounted in the guess, if neither this nor `advances` is given; see
+        directions: ψ₀ (spans,) in radians. If neither this nor `advances` is given, the belt is put on in the guess; see
             `mbs.with_marks`.
-        advances: s, of each of these rows.
+        advances: s, a length for each span with a row of its own.
 
     Examples:
         >>> belt = planar.Belt(("a", "b"), ((0, 0), (0, 0)), radii=(1.0, 2.0))
         >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, {"belt": belt})
         >>> drawn = mbs.with_marks(mech, {"a": (0, 0, 0), "b": (5, 0, 0)})
         >>> ratio = mbs.constraint_jacobian(drawn, {"a": (0, 0, 0), "b": (5, 0, 0)})[0, [2, 5]]
-        >>> print(ratio.round(6))  # R_b φ̇_b = R_a φ̇_a while the centres rest
+        >>> print(ratio.round(6))  # ρ_b φ̇_b = ρ_a φ̇_a while the centres rest
         [-1.  2.]
     """
 
@@ -163,10 +170,10 @@ class Belt(OverPulleys):
     @property
     def rows(self) -> int:  # type: ignore[override]
         """Length of Φ."""
-        return self._tracked + (self.length is not None)
+        return self._own_rows + (self.length is not None)
 
     @property
-    def _tracked(self) -> int:
+    def _own_rows(self) -> int:
         """Number of spans with a row of their own."""
         return len(self.pairs()) - (1 if self.closed else 0)
 
@@ -175,15 +182,17 @@ class Belt(OverPulleys):
         del t
         poses, rows = (i, j, *others), []
         spans, (directions, advances) = self.spans(poses), self.marks
-        for k, (a, b) in enumerate(self.pairs()[: self._tracked]):
+        for k, (a, b) in enumerate(self.pairs()[: self._own_rows]):
             along, u = direction(directions[k]), spans[k][1]
             turned = bearing(jnp.stack([along @ u, perpendicular(along) @ u]))
-            step, rolled = self.radii[b] - self.radii[a], self._rolled(poses, spans, k) - advances[k]
-            # ψ is compared as a direction, so that a span may turn round any number of times. For pulleys of about equal
-            # size, many turns would be close together: there it is compared as a number.
-            equal = step**2 <= (MAX_RADIUS_DIFFERENCE * spans[k][0]) ** 2
-            angle = rolled / jnp.where(equal, 1, step) - turned
-            rows.append(jnp.where(equal, rolled - step * turned, 2 * step * jnp.sin(angle / 2)))
+            change = self.radii[b] - self.radii[a]
+            gap = self._rolled_length(poses, spans, k) - change * turned - advances[k]
+            # A full turn of the span changes the gap by a multiple of this length. If it is small, a belt that is a little
+            # off could be taken for one that has turned more often.
+            turn = 2 * jnp.pi * change
+            counts = change**2 > (MAX_RADIUS_RATIO * spans[k][0]) ** 2
+            turns = jax.lax.stop_gradient(jnp.round(gap / jnp.where(counts, turn, 1)))
+            rows.append(gap - jnp.where(counts, turns * turn, 0))
         if self.length is not None:
             rows.append(self.total_length(spans) - self.length)
         return jnp.stack(rows)
@@ -192,10 +201,10 @@ class Belt(OverPulleys):
         """Return [ψ₀, s] of the belt in this position; no extra coordinates."""
         poses = (i, j, *others)
         spans = self.spans(poses)
-        advances = [self._rolled(poses, spans, k) for k in range(self._tracked)]
+        advances = [self._rolled_length(poses, spans, k) for k in range(self._own_rows)]
         return [jnp.stack([bearing(u) for _, u in spans]), jnp.stack(advances)], ()
 
-    def _rolled(self, poses: tuple[Pose, ...], spans: list[tuple[Array, Array]], k: int) -> Array:
+    def _rolled_length(self, poses: tuple[Pose, ...], spans: list[tuple[Array, Array]], k: int) -> Array:
         """Return L + ρ_b φ_b − ρ_a φ_a of span k."""
         a, b = self.pairs()[k]
         return spans[k][0] + self.radii[b] * poses[b].phi - self.radii[a] * poses[a].phi
@@ -205,9 +214,16 @@ class Belt(OverPulleys):
         super().check()
         require(
             self.closed or self.length is None,
-            "length is for closed belts; the length of others follows from the guess",
+            "length is for closed belts; leave it out if ends=True",
         )
         check_positive(self, "length")
+        marks = {"directions": len(self.pairs()), "advances": self._own_rows}
+        for name, count in marks.items():
+            given = getattr(self, name)
+            require((given is None) == self.lacks_marks, "directions and advances must be given together")
+            require(
+                given is None or len(given) == count, f"{name} must have {count} entries, one for each span with a row"
+            )
         inner = self.radii if self.closed else self.radii[1:-1]
         require(
             not is_concrete(inner) or np.all(np.asarray(inner) != 0),
@@ -215,11 +231,12 @@ class Belt(OverPulleys):
         )
 
 
-class Rope(OverPulleys):
+class Rope(AbstractBelt):
     """A rope between two points that slides over pulleys without friction: Φ = Σ L + Σ |ρ| w − ℓ.
 
-    w are the angles of contact of the pulleys, in [0, 2π). Pulleys need not turn, and may be parts of any body. The tension
-    is the same in all spans: minus the multiplier. The rope is always tight and can push as well.
+    L are the lengths of the spans, |ρ| the radii of the pulleys and w their angles of contact, in [0, 2π). Pulleys need not
+    turn, and may be parts of any body. The tension is the same in all spans: minus the multiplier. A rope never goes
+    slack: its tension may be negative.
 
     Args:
         bodies: names of the bodies of the first end, of the pulleys in the order of the rope, and of the other end.

@@ -27,24 +27,24 @@ START_ANGLES = 32
 NEWTON_STEPS = 8
 # Number of solves for a derivative of these angles: two, so that second derivatives are exact as well.
 DERIVATIVE_SOLVES = 2
-# A contact is discarded if the point of outline j is on the free side of outline i by more than this fraction of its
-# radius: then Newton's method found the far sides of the bodies, not the near ones.
+# A contact with a closed outline i is discarded if its point on j is on the free side of outline i by more than this
+# fraction of the radius of i: then Newton's method found the far sides of the bodies, not the near ones.
 WRONG_SIDE = 1e-6
 
 
 class OutlineContact(AbstractBodyContact):
     """Two outlines touch, or are apart: an elastic contact with damping and friction at their nearest points.
 
-    At the polar angles α_i and α_j of the nearest points the outlines have a common normal n, the outward one of outline
-    i: d = r_j^P + A_j ρ_j u_j − r_i^P − A_i ρ_i u_i is along n. The depth is δ = −nᵀd, and the force is that of
-    `ClearanceRevolute`: a normal force N = k δⁿ (1 + d δ̇), never negative, and friction μ N. It acts on both bodies at the
-    middle of the two points, and is exactly zero at a distance. The constraint `CamFollower` describes the same contact if
-    it never opens.
+    At the polar angles α_i and α_j of the nearest points the outlines have a common normal. Let ν be its unit vector, away
+    from outline i, and e the vector from the point on i to that on j. The depth is δ = −νᵀe, and the force is that of
+    `ClearanceRevolute`: a normal force N = k δⁿ (1 + d δ̇), never negative, and friction μ N. The force acts on both bodies
+    at the middle of the two points, and is zero at a distance, but for the smoothing of `AbstractContactForce`. The
+    constraint `CamFollower` describes the same contact if it never opens.
 
-    The angles are found by Newton's method from a fixed number of starting points on both outlines; derivatives are those
-    of the solution. Outlines need one pair of nearest points only. For a sharp point give a small circle.
+    The angles are found by Newton's method from the nearest two of some points on both outlines; derivatives are those of
+    the solution. The outlines must have a single pair of nearest points. Round off a corner with a small circle.
 
-    V = k δⁿ⁺¹ / (n + 1).
+    Its potential energy is V = k δⁿ⁺¹ / (n + 1) for δ > 0.
 
     Args:
         i, j: names of the bodies.
@@ -52,7 +52,7 @@ class OutlineContact(AbstractBodyContact):
         outline_i, outline_j: ρ(α), both closed, or with the `part` that touches: no force acts outside of it. If one has a
             hollow, its radius of curvature must be larger than that of the other.
         stiffness, exponent, restitution, impact_velocity, law, friction, velocity: see `ClearanceRevolute`.
-        inside: True if body j is inside outline i, as a roller in a ring; then δ = nᵀd.
+        inside: True if body j is inside outline i, as a roller in a ring; then ν is towards the inside.
 
     Examples:
         >>> wheel, roller = planar.FunctionOutline(1.0), planar.FunctionOutline(0.5)
@@ -114,7 +114,8 @@ class OutlineContact(AbstractBodyContact):
             total = smallest_curvature(self.outline_i) + smallest_curvature(self.outline_j)
             require(
                 total > -CURVATURE_ROUNDING,
-                "the outlines are not convex enough: one has a hollow that is narrower than the other's curve",
+                "the outlines are not convex enough: the radius of a hollow must be larger than that of the other outline; "
+                "give the `part` that touches",
             )
 
 
@@ -124,7 +125,7 @@ class FlatContact(AbstractBodyContact):
     It is an `OutlineContact` in which the outline of body j is a straight line without ends; its constraint is
     `CamFlatFollower`. The depth δ is that of the outline's point nearest to the face, or deepest in it.
 
-    V = k δⁿ⁺¹ / (n + 1).
+    Its potential energy is V = k δⁿ⁺¹ / (n + 1) for δ > 0.
 
     Args:
         i, j: names of the bodies. The face is on j.
@@ -205,10 +206,9 @@ def contact_angles(
 
 
 def solve_small(matrix: Float[Array, "m m"], right: Float[Array, " m"]) -> Float[Array, " m"]:
-    """Return matrix⁻¹ right for one or two rows; a singular matrix counts as one with the determinant 1."""
+    """Return matrix⁻¹ right for one or two rows; a determinant of zero is replaced by 1."""
     if len(right) == 1:
-        (a,), determinant = matrix, matrix[0, 0]
-        product = right
+        determinant, product = matrix[0, 0], right
     else:
         (a, b), (c, d) = matrix
         determinant = a * d - b * c
@@ -253,7 +253,7 @@ def within(outline: AbstractOutline, alpha: Float[Array, ""]) -> Bool[Array, ""]
 
 def check_planar(dimension: int) -> None:
     """Raise `ValueError` unless the dimension is that of the plane."""
-    require(dimension == 2, "outlines touch in the plane only")
+    require(dimension == 2, "outline contacts are for planar mechanisms only")
 
 
 def check_outlines(element: Any, *names: str) -> None:

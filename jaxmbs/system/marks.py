@@ -1,4 +1,4 @@
-"""Marks of gears for which none are given: the points that touch in the first configuration of an analysis."""
+"""Marks of gears, belts and ropes that are not given: they are measured in the first configuration of an analysis."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism
 
 
 def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
-    """Return the mechanism with the marks of its gears where the gears touch in a configuration.
+    """Return the mechanism with marks of its gears, belts and ropes with which they fit in a configuration.
 
-    Gears and racks without `angle_i` and `angle_j` mesh as they are drawn. `assemble`, `kinematics`, `simulate` and
-    `find_singularities` measure their marks in the guess, before anything moves, and keep them. Functions of one
+    Gears and racks without `angle_i` and `angle_j` mesh as they are drawn; so do belts with their pulleys, and a rope
+    without `length` is as long as it is drawn. `assemble`, `kinematics`, `simulate` and
+    `find_singularities` measure these marks in the guess, before anything moves, and keep them. Functions of one
     configuration, such as `constraints` and `diagnose`, measure the marks in that configuration. Use this function to
     measure the marks once for several analyses. They are differentiable functions of the mechanism and of the guess.
 
     Args:
-        mech: the mechanism. Gears with an angle are unchanged.
+        mech: the mechanism. Elements with one of these numbers are unchanged.
         guess: a mapping of names to coordinates, or q (n,); see `Mechanism.coordinates`.
 
     Returns:
-        The mechanism with `angle_i` and `angle_j` of its gears.
+        The mechanism with `angle_i` and `angle_j` of its gears, `directions` and `advances` of its belts, `length` of its
+        ropes.
 
     Raises:
         ValueError: an unknown name in `guess`, or a wrong number of values.

@@ -202,7 +202,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
         "import warnings, numpy as np\nwarnings.simplefilter('ignore')\ntimes = np.linspace(0, 1, 11)\n",
         "assert not run.status.any()",
     ),
-    "belts.md": ("", "assert not run.status.any() and (last > first).all() and (first > 0).all()"),
+    "belts.md": ("", "assert not run.status.any() and jnp.all(jnp.stack(tensions) > 0)"),
     "gpus.md": (FOUR_BAR, ""),
     "gradients.md": (FOUR_BAR + "build = four_bar", ""),
     "identification.md": (BENCH, ""),

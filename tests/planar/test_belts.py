@@ -9,7 +9,7 @@ import jaxmbs as mbs
 from jaxmbs import planar
 
 G = 9.81
-# Two equal arms of a rope or belt need points, not all of them different.
+# Origin of a body frame.
 ORIGIN = (0.0, 0.0)
 
 
@@ -23,7 +23,7 @@ def rail(body, x):
 
 @pytest.mark.parametrize(("radii", "crossed"), [((0.3, 0.8), False), ((0.4, 0.4), False), ((0.3, -0.8), True)])
 def test_length_and_ratio_of_two_pulleys(radii, crossed):
-    """The textbook's lengths of open and crossed belts, and the ratio over five turns."""
+    """Lengths of open and crossed belts by their closed forms, and the ratio over five turns."""
     distance, (a, b) = 2.0, radii
     mech = mbs.Mechanism(
         {"a": planar.Body(), "b": planar.Body()},
@@ -32,9 +32,10 @@ def test_length_and_ratio_of_two_pulleys(radii, crossed):
             "B": pin("b", (distance, 0)),
             "belt": planar.Belt(("a", "b"), (ORIGIN, ORIGIN), radii),
         },
-        {"motor": planar.RevoluteDriver("ground", "a", mbs.motion.Ramp(0.0, 2 * np.pi))},
+        {"motor": planar.RevoluteDriver("ground", "a", mbs.motion.Ramp(2 * np.pi))},
     )
     motion = mbs.kinematics(mech, np.linspace(0, 5, 51), {"b": (distance, 0, 0.3)}, throw=True)
+    np.testing.assert_allclose(motion.q[-1, 2], 10 * np.pi)
     np.testing.assert_allclose(motion.q[:, 5] - 0.3, a / b * motion.q[:, 2], atol=1e-12)
     large, small = max(a, abs(b)), min(a, abs(b))
     reach = large + small if crossed else large - small
@@ -49,7 +50,7 @@ def test_length_and_ratio_of_two_pulleys(radii, crossed):
 
 
 def block_and_tackle(load, weight, radius):
-    """A load on a pulley between two parts of a rope, whose end falls from a fixed pulley and carries a weight."""
+    """A load on a pulley between two parts of a rope, whose other end hangs from a fixed pulley and carries a weight."""
     centres = ((-radius, 2.0), ORIGIN, (2 * radius, 2.0), ORIGIN)
     rope = planar.Rope(("ground", "load", "ground", "weight"), centres, (0, radius, -radius, 0))
     mech = mbs.Mechanism(
@@ -114,10 +115,12 @@ def test_an_arm_that_turns_over(fixed, radius):
     inertia = 2.0 * 1.5**2 + 0.3 * ratio**2
     speed = np.sqrt(81 - 2 * 2.0 * G * 1.5 * np.sin(arm) / inertia)
     np.testing.assert_allclose(run.v[:, 2], speed, rtol=1e-7)
+    # The belt turns the pulley, with the same sign of its multiplier in all turns.
+    np.testing.assert_allclose(run.multipliers[:, -1] * radius, 0.3 * run.a[:, 5], atol=1e-9)
 
 
 def tensioned(radii, place):
-    """A belt round two wheels and over an idler on an arm with a spring, from the centre of the second wheel."""
+    """A belt round two wheels, which an idler on an arm with a spring presses together."""
     motor, wheel, idler = radii
     belt = planar.Belt(("motor", "wheel", "idler"), (ORIGIN, ORIGIN, ORIGIN), (motor, wheel, -idler), length=5.56)
     bodies = {"motor": planar.Body(1.0, 0.02), "wheel": planar.Body(1.0, 0.2), "idler": planar.Body(0.3, 1e-3)}
@@ -130,7 +133,7 @@ def tensioned(radii, place):
             "I": pin("idler", place, "arm"),
             "belt": belt,
         },
-        forces={"drive": mbs.Torque("motor", 2.0), "spring": mbs.TorsionSpring("ground", "arm", 3.0, 0.5)},
+        forces={"drive": mbs.Torque("motor", 2.0), "spring": mbs.TorsionSpring("ground", "arm", 3.0, -1.7)},
     )
 
 
@@ -148,9 +151,10 @@ def test_a_belt_with_a_tensioner():
     # The belt runs from the motor along the span 0 to the wheel, 1 to the idler, and 2 back.
     first, second, last = -run.multipliers[0, -3:]
     tension = np.array([first + last, second + last, last])
-    speed = motor * 2.0 / seen
-    np.testing.assert_allclose(tension[1] - tension[0], 0.2 * speed / radii[1] ** 2, rtol=1e-10)
-    np.testing.assert_allclose(tension[2] - tension[1], 1e-3 * speed / radii[2] ** 2, rtol=1e-8)
+    assert (tension > 0).all()
+    gain = motor * 2.0 / seen
+    np.testing.assert_allclose(tension[1] - tension[0], 0.2 * gain / radii[1] ** 2, rtol=1e-10)
+    np.testing.assert_allclose(tension[2] - tension[1], 1e-3 * gain / radii[2] ** 2, rtol=1e-8)
     # Moment about the pivot of the arm: the belt pulls the idler along the spans that leave and come.
     centres = np.array([[0, 0], [1.6, 0], q[6:8]])
     signed = np.array([*radii[:2], -radii[2]])
@@ -162,12 +166,12 @@ def test_a_belt_with_a_tensioner():
 
     pull = tension[2] * along(2, 0) - tension[1] * along(1, 2)
     arm = centres[2] - [0.3, 0.6]
-    spring = -3.0 * (q[11] - 0.5)
+    spring = -3.0 * (q[11] + 1.7)
     np.testing.assert_allclose(arm[0] * pull[1] - arm[1] * pull[0] + spring, 0, atol=1e-9)
 
 
 def test_derivatives_are_those_of_differences():
-    """Of the assembled tensioner and of a swinging arm, by radii and places."""
+    """Derivatives of the assembled tensioner and of a swinging arm with respect to radii and places."""
 
     def angle(x):
         return mbs.assemble(tensioned(x[:3], x[3:]), GUESS).q[11]

@@ -91,14 +91,14 @@ class AbstractBodyContact(AbstractContactForce):
             pose.velocity(pose.components(touch.place - pose.r), state.velocities[body])
             for body, pose in ((self.j, state.poses[self.j]), (self.i, state.poses[self.i]))
         ]
-        apart = speeds[0] - speeds[1]
-        rate = touch.normal @ apart
-        pressure = contact_force(touch.depth, rate, self.stiffness, self.exponent, self.damping, step=self.step)
-        pressure = jnp.where(touch.counts, pressure, 0)
-        force = -pressure * touch.normal
+        relative = speeds[0] - speeds[1]
+        rate = touch.normal @ relative
+        normal_force = contact_force(touch.depth, rate, self.stiffness, self.exponent, self.damping, step=self.step)
+        normal_force = jnp.where(touch.counts, normal_force, 0)
+        force = -normal_force * touch.normal
         if self.friction is not None:
-            sliding = apart - rate * touch.normal
-            force = force - pressure * friction_by_speed(sliding, self.velocity, self.friction)
+            sliding = relative - rate * touch.normal
+            force = force - normal_force * friction_by_speed(sliding, self.velocity, self.friction)
         return force
 
     def generalized(self, state):
@@ -134,4 +134,4 @@ class AbstractBodyContact(AbstractContactForce):
         require(not more, f"restitution must not be above 1, got {self.restitution}")
         check_contact(self)
         require(self.law in LAWS, f"law must be one of {', '.join(map(repr, LAWS))}, got {self.law!r}")
-        require(self.friction is None or self.velocity is not None, "velocity is missing, for the friction")
+        require(self.friction is None or self.velocity is not None, "velocity is missing: friction needs it")

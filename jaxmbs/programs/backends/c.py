@@ -211,7 +211,7 @@ class _Writer(AbstractSourceWriter):
         return element
 
     def own_functions(self) -> list[str]:
-        """Return the definitions of the own functions that the lines call, in an order in which C can read them."""
+        """Return the definitions of the own functions that the lines call; none calls another, and types come first."""
         if not self.own_names:
             return []
         from jaxmbs.programs.backends.llvm.elementary_in_c import definition

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.planar.belts import OverPulleys
+from jaxmbs.planar.belts import AbstractBelt
 from jaxmbs.viz.attachments import attachments, numbers, sense
 from jaxmbs.viz.planar.shapes import (
     DRIVER_LAYER,
@@ -47,7 +47,7 @@ def _(element: planar.AbsoluteDistance, dimension=2):
 
 
 @attachments.register
-def _(element: OverPulleys, dimension=2):
+def _(element: AbstractBelt, dimension=2):
     """Return the centres of the pulleys of a belt or rope, and its ends."""
     return [(body, numbers(element.points[k])) for k, body in enumerate(element.bodies)]
 
@@ -315,7 +315,7 @@ def _(element: planar.Gear, scene):
 
 
 @symbol.register
-def _(element: OverPulleys, scene):
+def _(element: AbstractBelt, scene):
     """Return a belt or rope: the rims of its pulleys with a mark on each, and the straight parts between them."""
     places, radii = attachments(element), np.array([float(x) for x in element.radii])
     line = Style(closed=False, edge=INK, width=1.6, layer=JOINT_LAYER)

@@ -1,4 +1,4 @@
-"""The package's own elementary functions in C99: with them, C has the same bits as programs on the CPU.
+"""The package's own elementary functions in C99, with which C gives the same bits as programs on the CPU.
 
 The functions are written once, as LLVM's instructions in `llvm.elementary`. They have no branches, so that each instruction
 becomes a line of C.
@@ -16,8 +16,8 @@ from jaxmbs.programs.backends.c import number_in_c
 from jaxmbs.programs.backends.llvm.elementary import FUNCTIONS, definitions
 from jaxmbs.programs.graph.nodes import REAL
 
-# Operation ↦ its expression by own functions, for those that math.h may round differently. "@" stands for "f" in single
-# precision, {pair} for sine and cosine of the argument.
+# Operation ↦ its expression by own functions, for those whose bits may differ between math.h and the CPU backend. "@"
+# stands for "f" in single precision, {pair} for sine and cosine of the argument.
 EXPRESSIONS = {
     **{name: f"own_{name}({{0}})" for name in FUNCTIONS if name not in ("sin_cos", "atan2", "pow")},
     **{name: f"own_{name}({{0}}, {{1}})" for name in ("atan2", "pow")},
@@ -66,7 +66,7 @@ _ARGUMENT = re.compile(r'%"\.(\d+)"|0x([0-9a-f]+)|(?<![\w.])(-?\d+)(?![\w.])')
 
 @lru_cache
 def definition(name: str, suffix: str) -> str:
-    """Return the definition of an own function in C: "types" for what others need, "rem", or one of `FUNCTIONS`.
+    """Return C code: the types that all functions share ("types"), the remainder ("rem"), or a function of `FUNCTIONS`.
 
     Args:
         name: name of the function.
@@ -116,7 +116,7 @@ def _argument(found: re.Match[str], suffix: str) -> str:
     if variable:
         return f"v{variable}"
     if integer:
-        # In operations on truth values −1 stands for true.
+        # In operations on truth values −1 stands for true; no function uses the integer −1.
         return "true" if integer == "-1" else f"{integer}U{'' if suffix else 'LL'}"
     (number,) = struct.unpack(">d", bytes.fromhex(bits.zfill(16)))
     return number_in_c(number, REAL, suffix)
