@@ -1,4 +1,4 @@
-"""Every element in C: kinematics and efforts of drivers in the plane, steps in space, beside Python.
+"""Every element in C compared with Python: kinematics, efforts of drivers in the plane, and steps.
 
 With the package's own elementary functions results are equal to the bit. With those of math.h the bound of each result is
 some roundings of its size, and what rounding the numbers of the problem does to it.
@@ -13,6 +13,7 @@ import pytest
 
 import jaxmbs as mbs
 from c_library import CHECKED, SAME_BITS, Compiled, needs_gcc, over_samples
+from jaxmbs import spatial
 from jaxmbs.io.c_code import MechanismFunctions
 from jaxmbs.io.driven_motions import motions_of
 from planar_catalogue import CATALOGUE
@@ -83,3 +84,46 @@ def test_steps_of_spatial_elements(kind, tmp_path):
     v = np.random.default_rng(2).normal(size=(SAMPLES, mech.layout.m))
     numbers = {"q": np.repeat(np.asarray(q)[None], SAMPLES, 0), "v": v}
     assert_equal_in_c(lambda given: functions.step({**given, "t": t}), tmp_path, numbers)
+
+
+def with_drivers(mech, q):
+    """Return a mechanism of one body with a total joint to the ground, which drives the freedom that its joint leaves."""
+    (body,), zero = mech.bodies, mbs.motion.Constant(0.0)
+    pose = mech.poses(q)[body]
+
+    def driven(components):
+        """Return the mechanism with these components driven."""
+        words = [zero if k in components else "free" for k in range(6)]
+        ends = ("ground", body, np.asarray(pose.r), np.zeros(3), tuple(words[:3]), tuple(words[3:]))
+        hold = spatial.TotalJoint(*ends, frame_i=np.asarray(pose.a), frame_j=np.eye(3))
+        held = {"hold": hold} if components else {}
+        return mbs.Mechanism(mech.bodies, {**mech.constraints, **held}, forces=mech.forces)
+
+    rank = lambda components: np.linalg.matrix_rank(mbs.constraint_jacobian(driven(components), q), 1e-6)
+    chosen = []
+    for k in range(6):
+        if rank([*chosen, k]) > (rank(chosen) if chosen or mech.constraints else 0):
+            chosen.append(k)
+    return driven(chosen)
+
+
+@needs_gcc
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("kind", sorted({*KINDS[3]} - {"Rigid"}))
+def test_kinematics_of_spatial_elements(kind, tmp_path):
+    """Kinematics of a body on one joint, whose freedom is driven, from an estimate that is 1 % wrong."""
+    mech, q = random_tree(np.random.default_rng(zlib.crc32(kind.encode())), 1, kinds=(kind,))
+    mech = with_drivers(mech, np.asarray(q))
+    functions = MechanismFunctions(lambda _: mech, {}, (), STEP, mbs.RK4(), mbs.JointCoordinates())
+    drive = {name: jnp.array([0.0, 1.0, 0.5]) for name in motions_of(mech)}
+    rng = np.random.default_rng(1)
+    numbers = {
+        "q": np.asarray(q) * (1 + 0.01 * rng.uniform(-1, 1, (SAMPLES, len(q)))),
+        "places": 0.02 * rng.normal(size=(SAMPLES, len(drive))),
+    }
+
+    def results(given):
+        moved = {name: x.at[0].add(given["places"][k]) for k, (name, x) in enumerate(drive.items())}
+        return functions.kinematics({"q": given["q"], "drive": moved, "t": jnp.asarray(0.0)})
+
+    assert_equal_in_c(results, tmp_path, numbers)
