@@ -37,9 +37,10 @@ def summary(results: dict) -> str:
     parts = [
         "# Verification: published problems",
         _paragraph(
-            "Problems with published numbers or closed forms, each computed by the public functions of jaxmbs and "
-            "compared with the source. A *case* is one problem in one formulation or by one analysis. A *comparison* is "
-            "one quantity of a case. Its deviation is the largest difference over all times and components."
+            "Problems with published numbers, closed forms or independent computations, each computed by the public "
+            "functions of jaxmbs and compared with the source. A *case* is one problem in one formulation or by one "
+            "analysis. A *comparison* is one quantity of a case. Its deviation is the largest difference over all times "
+            "and components."
         ),
         _verdict(cases),
         "![Twelve of the mechanisms, with the paths of some of their points](images/verification_motions.png)",

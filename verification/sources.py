@@ -28,7 +28,7 @@ SOURCES = {
         "Constraints*; numbers (…) are those of its equations.",
     ),
     "Masarati": Source(
-        "The total joint, each of whose six components is free, fixed or prescribed in time; the homokinetic joint.",
+        "The total joint, each of whose six components is free, fixed or prescribed in time; the constant-velocity joint.",
         "P. Masarati, *A formulation of kinematic constraints imposed by kinematic pairs using relative pose in vector "
         "form*, Multibody System Dynamics 29, 2013, 119–137; P. Masarati and M. Morandini, *An ideal homokinetic joint "
         "formulation for general-purpose multibody real-time simulation*, Multibody System Dynamics 20, 2008, 251–270.",
