@@ -127,6 +127,7 @@ def model(tmp_path, name, change):
 
 
 @needs_browser
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("touch", [False, True], ids=["mouse", "phone"])
 def test_a_slider_crank(browser, pages, tmp_path, touch):
     """The rod gets longer, the crank follows the pointer, a rod that is too short stops the picture until it is longer."""
@@ -160,6 +161,7 @@ def test_a_slider_crank(browser, pages, tmp_path, touch):
 
 
 @needs_browser
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("touch", [False, True], ids=["mouse", "phone"])
 def test_a_four_bar_in_space(browser, pages, tmp_path, touch):
     """A model in MJCF, closed by a ball joint, with redundant constraints: a pivot is moved, the crank turned."""
