@@ -138,9 +138,9 @@ class Belt(AbstractBelt):
             end that is fixed to a point.
         length: ℓ of a closed belt. None: the belt always fits, as it does if all centres are fixed.
         ends: True for a belt with two ends, on the first and the last pulley: drums, or points.
-        directions: ψ₀ (spans,) in radians. If neither this nor `advances` is given, the belt is put on in the guess; see
-            `mbs.with_marks`.
-        advances: s, a length for each span with a row of its own.
+        directions: ψ₀ (spans,) in radians, of all spans. If neither this nor `advances` is given, the belt is put on in
+            the guess; see `mbs.with_marks`.
+        advances: s, a length for each span, except the last one of a closed belt.
 
     Examples:
         >>> belt = planar.Belt(("a", "b"), ((0, 0), (0, 0)), radii=(1.0, 2.0))
@@ -210,7 +210,7 @@ class Belt(AbstractBelt):
         return spans[k][0] + self.radii[b] * poses[b].phi - self.radii[a] * poses[a].phi
 
     def check(self) -> None:
-        """Raise `ValueError` for numbers that do not fit each other, a pulley without radius, a length of an open belt."""
+        """Raise `ValueError` for numbers that do not fit each other, a pulley without radius, a length with `ends`."""
         super().check()
         require(
             self.closed or self.length is None,
@@ -221,9 +221,7 @@ class Belt(AbstractBelt):
         for name, count in marks.items():
             given = getattr(self, name)
             require((given is None) == self.lacks_marks, "directions and advances must be given together")
-            require(
-                given is None or len(given) == count, f"{name} must have {count} entries, one for each span with a row"
-            )
+            require(given is None or len(given) == count, f"{name} must have {count} entries, got {np.size(given)}")
         inner = self.radii if self.closed else self.radii[1:-1]
         require(
             not is_concrete(inner) or np.all(np.asarray(inner) != 0),

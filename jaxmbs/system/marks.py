@@ -13,11 +13,11 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism
 def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
     """Return the mechanism with marks of its gears, belts and ropes with which they fit in a configuration.
 
-    Gears and racks without `angle_i` and `angle_j` mesh as they are drawn; so do belts with their pulleys, and a rope
-    without `length` is as long as it is drawn. `assemble`, `kinematics`, `simulate` and
-    `find_singularities` measure these marks in the guess, before anything moves, and keep them. Functions of one
-    configuration, such as `constraints` and `diagnose`, measure the marks in that configuration. Use this function to
-    measure the marks once for several analyses. They are differentiable functions of the mechanism and of the guess.
+    Gears and racks without `angle_i` and `angle_j` mesh as they are drawn, belts are put on as drawn, and a rope without
+    `length` is as long as it is drawn. `assemble`, `kinematics`, `simulate` and `find_singularities` measure these marks in
+    the guess, before anything moves, and keep them. Functions of one configuration, such as `constraints` and `diagnose`,
+    measure the marks in that configuration. Use this function to measure the marks once for several analyses. They are
+    differentiable functions of the mechanism and of the guess.
 
     Args:
         mech: the mechanism. Elements with one of these numbers are unchanged.
@@ -38,12 +38,12 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
         >>> print(jnp.stack([mesh.angle_i, mesh.angle_j]).round(4))  # π/2, and 3π/2 − 0.5
         [1.5708 4.2124]
     """
-    return measure_marks(mech, mech.coordinates(guess))[0] if gears_without_marks(mech) else mech
+    return measure_marks(mech, mech.coordinates(guess))[0] if elements_without_marks(mech) else mech
 
 
 def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:
-    """Return the mechanism with missing marks of gears measured in q, and q with extra coordinates that match them."""
-    names = gears_without_marks(mech)
+    """Return the mechanism with missing marks measured in q, and q with extra coordinates that match them."""
+    names = elements_without_marks(mech)
     if not names:
         return mech, q
     angles, q = _marks_at(mech.geometry, q, names)
@@ -58,8 +58,8 @@ def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Fl
     return eqx.tree_at(marks, mech, angles, is_leaf=lambda x: x is None), q
 
 
-def gears_without_marks(mech: Mechanism) -> tuple[str, ...]:
-    """Return the names of the gears whose marks have not been given or measured."""
+def elements_without_marks(mech: Mechanism) -> tuple[str, ...]:
+    """Return the names of the gears, belts and ropes whose marks have not been given or measured."""
     return tuple(name for name, element in {**mech.constraints, **mech.drivers}.items() if element.lacks_marks)
 
 
