@@ -187,7 +187,7 @@ BEFORE_AND_AFTER: dict[str, tuple[str, str]] = {
         "assert linear.state_names == ('pin.phi', 'velocity.pin.phi')",
     ),
     "dynamics.md": (
-        FOUR_BAR + "bodies, constraints, drivers, driven = mech.bodies, mech.constraints, {}, mech",
+        FOUR_BAR + "bodies, constraints, driven = mech.bodies, mech.constraints, mech",
         PISTON + PUSHED + "forces = {'tendon': tendon, 'drag': drag}" + PUSHED,
     ),
     "files.md": (FILES, "assert scene.forces['push'] is push"),
