@@ -63,7 +63,6 @@ mech = mbs.Mechanism(
 )
 q0 = q = mbs.assemble(mech, {"boom": spatial.coordinates((1, 0, 0), (0, 0, 0))}).q
 v0 = v = jnp.zeros(6)
-angles, six = jnp.zeros(3), jnp.arange(6.0)
 """
 # Code before the blocks of the page on files.
 FILES = """
