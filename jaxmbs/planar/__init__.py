@@ -31,6 +31,7 @@ from jaxmbs.planar.joints import Translational as Translational
 from jaxmbs.planar.outlines import AbstractOutline as AbstractOutline
 from jaxmbs.planar.outlines import FunctionOutline as FunctionOutline
 from jaxmbs.planar.outlines import SplineOutline as SplineOutline
+from jaxmbs.planar.polylines import RoundedPolyline as RoundedPolyline
 from jaxmbs.planar.relative import Distance as Distance
 from jaxmbs.planar.relative import RelativeAngle as RelativeAngle
 from jaxmbs.planar.relative import RelativeX as RelativeX
