@@ -25,6 +25,7 @@ from jaxmbs.planar.drivers import RevoluteDriver as RevoluteDriver
 from jaxmbs.planar.drivers import TranslationalDriver as TranslationalDriver
 from jaxmbs.planar.gears import Gear as Gear
 from jaxmbs.planar.gears import RackPinion as RackPinion
+from jaxmbs.planar.geneva import GenevaDrive as GenevaDrive
 from jaxmbs.planar.joints import Revolute as Revolute
 from jaxmbs.planar.joints import RevoluteTranslational as RevoluteTranslational
 from jaxmbs.planar.joints import Translational as Translational
