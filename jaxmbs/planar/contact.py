@@ -60,6 +60,7 @@ class OutlineContact(AbstractBodyContact):
         point_i, point_j: centres of the outlines in the body frames; the origins unless given.
         outline_i, outline_j: ρ(α), both closed, or with the `part` that touches: no force acts outside of it. If one has a
             hollow, its radius of curvature must be larger than that of the other. Or each a `RoundedPolyline` or a circle.
+            `FunctionOutline(0.0)` is a point.
         stiffness, exponent, restitution, impact_velocity, law, friction, velocity: see `ClearanceRevolute`.
         inside: True if body j is inside outline i, as a roller in a ring; then ν is towards the inside.
 
@@ -117,7 +118,7 @@ class OutlineContact(AbstractBodyContact):
             freedom = smallest_curvature(self.outline_j) - largest_curvature(self.outline_i)
             require(freedom > 0, "outline_j must be more curved than outline_i everywhere, to be inside of it")
         else:
-            total = smallest_curvature(self.outline_i) + smallest_curvature(self.outline_j)
+            total = sum(np.inf if is_point(outline) else smallest_curvature(outline) for outline in outlines)
             require(
                 total > -CURVATURE_ROUNDING,
                 "the outlines are not convex enough: the radius of a hollow must be larger than that of the other outline; "
@@ -260,6 +261,12 @@ def between_outlines(contact: OutlineContact, centre, turn) -> Place:
     return Place(first, second, normal, counts)
 
 
+def is_point(outline: Any) -> bool:
+    """Return True for a disc with the known radius zero."""
+    known = isinstance(outline, FunctionOutline) and not callable(outline.rho) and is_concrete(outline.rho)
+    return known and np.shape(outline.rho) == () and outline.rho == 0
+
+
 def as_polyline(outline: AbstractOutline | RoundedPolyline) -> RoundedPolyline | None:
     """Return a polyline, or a circle as one with a single point; None for other outlines."""
     if isinstance(outline, FunctionOutline) and not callable(outline.rho):
@@ -355,6 +362,8 @@ def check_outlines(element: Any, *names: str, kinds: tuple[type, ...] = (Abstrac
     for name in names:
         outline = getattr(element, name)
         require(outline is not None, f"{name} is missing")
+        if is_point(outline) and RoundedPolyline in kinds:
+            continue
         require(isinstance(outline, kinds), f"{name} must be an outline, got {outline!r}")
         with errors_of(name):
             outline.check()

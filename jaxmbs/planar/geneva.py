@@ -12,11 +12,16 @@ from jaxtyping import Array, Float
 
 from jaxmbs.element import check_positive, require
 from jaxmbs.numerics.arrays import real
-from jaxmbs.numerics.plane import bearing, direction, perpendicular, rotation_matrix
+from jaxmbs.numerics.plane import bearing, direction, rotation_matrix
 from jaxmbs.planar.contact import OutlineContact
 from jaxmbs.planar.element import Points, length
 from jaxmbs.planar.outlines import FunctionOutline
 from jaxmbs.planar.polylines import RoundedPolyline
+
+
+def _as_count(x):
+    """Return a whole number as an integer, also one that a file keeps with a decimal point; other objects unchanged."""
+    return int(x) if isinstance(x, (int, float)) and x == int(x) else x
 
 
 class GenevaDrive(Points):
@@ -45,7 +50,7 @@ class GenevaDrive(Points):
         1.414214 [0.       0.785398 0.785398 1.570796]
     """
 
-    slots: int = eqx.field(static=True)
+    slots: int = eqx.field(static=True, converter=_as_count)
     crank: Array = real()
     angle_i: Array = real(default=0.0)
     angle_j: Array = real(default=0.0)
@@ -109,8 +114,7 @@ class GenevaDrive(Points):
         mouth = self.distance * np.cos(np.pi / self.slots)
         slot = jnp.stack([jnp.stack([x, y]) for x, y in ((mouth, half), (bottom, half), (bottom, -half), (mouth, -half))])
         angles = self.angle_j + 2 * np.pi * np.arange(self.slots) / self.slots
-        x, y = direction(angles).T, jax.vmap(lambda angle: perpendicular(direction(angle)))(angles)
-        slots = RoundedPolyline(slot[None, :, :1] * x[:, None] + slot[None, :, 1:] * y[:, None], corner_radius)
+        slots = RoundedPolyline(jnp.einsum("abp,kb->pka", rotation_matrix(angles), slot), corner_radius)
         lock = FunctionOutline(
             self.crank - half - corner_radius,
             part=self.angle_i + jnp.array([self.entry, 2 * np.pi - self.entry]),
