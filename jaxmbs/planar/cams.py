@@ -108,7 +108,7 @@ class CamFollower(Contact):
         return jnp.where((normal_i @ normal_j < 0) | inner_i, normal_i, -normal_j)
 
     def contact_force(self, **law):
-        """Return the `OutlineContact` of the same outlines, with its keywords; `inside=True` for an outline in the other."""
+        """Return the `OutlineContact` of the same outlines, with its keywords, such as `inside=True`."""
         return OutlineContact(self.i, self.j, self.point_i, self.point_j, self.outline_i, self.outline_j, **law)
 
     def check(self):
@@ -155,7 +155,7 @@ class CamFlatFollower(Contact):
         return jnp.stack([(contact - j.point(self.point_j)) @ normal, tangent @ normal])
 
     def push(self, i, j, alpha_i):
-        """Return the outward unit normal (2,) of the cam in the ground frame, along which it can push body j, if one-sided."""
+        """Return the outward unit normal (2,) of the cam, in the ground frame, along which it can push body j."""
         return outward_normal(i, self.outline_i, alpha_i) if self.one_sided else None
 
     def contact_force(self, **law):
@@ -209,5 +209,5 @@ class PointFollower(Contact):
         return -outward_normal(j, self.outline_j, alpha_j) if self.one_sided else None
 
     def contact_force(self, **law):
-        """Return the `OutlineContact` of the pin's centre with the outline, with its keywords; body i of it is body j here."""
+        """Return the `OutlineContact` of the outline, on its body i, with the pin's centre; with its keywords."""
         return OutlineContact(self.j, self.i, self.point_j, self.point_i, self.outline_j, FunctionOutline(0.0), **law)

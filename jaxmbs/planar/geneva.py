@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxmbs.element import check_positive, require
-from jaxmbs.numerics.arrays import real
+from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, direction, rotation_matrix
 from jaxmbs.planar.contact import OutlineContact
 from jaxmbs.planar.element import Points, length
@@ -59,12 +59,12 @@ class GenevaDrive(Points):
 
     @property
     def distance(self) -> Array:
-        """a = r / sin(π/n), the distance of the centres with which the pin enters along the slot."""
+        """The distance a = r / sin(π/n) of the centres with which the pin enters along the slot."""
         return self.crank / np.sin(np.pi / self.slots)
 
     @property
     def entry(self) -> float:
-        """π/2 − π/n, the angle of the crank from the line of centres at which the pin leaves the slot."""
+        """The angle π/2 − π/n of the crank from the line of centres at which the pin leaves the slot."""
         return np.pi / 2 - np.pi / self.slots
 
     def wheel_angle(self, theta: Float[Array, "*batch"], distance=None) -> Float[Array, "*batch"]:
@@ -111,8 +111,11 @@ class GenevaDrive(Points):
         """
         half = pin_radius + clearance + corner_radius
         bottom = self.distance - self.crank - pin_radius - 2 * corner_radius
+        require(not is_concrete(bottom) or bottom > 0, "the slots meet at the centre of the wheel: use a thinner pin")
         mouth = self.distance * np.cos(np.pi / self.slots)
-        slot = jnp.stack([jnp.stack([x, y]) for x, y in ((mouth, half), (bottom, half), (bottom, -half), (mouth, -half))])
+        slot = jnp.stack(
+            [jnp.stack([x, y]) for x, y in ((mouth, half), (bottom, half), (bottom, -half), (mouth, -half))]
+        )
         angles = self.angle_j + 2 * np.pi * np.arange(self.slots) / self.slots
         slots = RoundedPolyline(jnp.einsum("abp,kb->pka", rotation_matrix(angles), slot), corner_radius)
         lock = FunctionOutline(
@@ -129,4 +132,6 @@ class GenevaDrive(Points):
         """Raise `ValueError` for wrong shapes, less than three slots, or a crank without length."""
         super().check()
         check_positive(self, "crank")
-        require(isinstance(self.slots, int) and self.slots >= 3, f"slots must be an integer from 3 on, got {self.slots!r}")
+        require(
+            isinstance(self.slots, int) and self.slots >= 3, f"slots must be an integer from 3 on, got {self.slots!r}"
+        )

@@ -92,9 +92,7 @@ class Nearest(NamedTuple):
     counts: Bool[Array, ""]
 
 
-def nearest_places(
-    first: RoundedPolyline, second: RoundedPolyline, move: Callable[[Array], Array]
-) -> list[Nearest]:
+def nearest_places(first: RoundedPolyline, second: RoundedPolyline, move: Callable[[Array], Array]) -> list[Nearest]:
     """Return the nearest places of two polylines, at most `PLACES`, nearest first, in the axes of the first.
 
     A place is a point of one chain and its foot on a segment of the other one, or two points whose distance grows along
@@ -107,8 +105,7 @@ def nearest_places(
     of_j = _feet(chain_j, second.joins, segments_i, first, ends=False)
     # Each candidate has a point and a segment. The point is on the first polyline for the first ones of them.
     points, starts, ends = (
-        jnp.concatenate(pair)
-        for pair in zip(_pairs(chain_i, segments_j), _pairs(chain_j, segments_i), strict=True)
+        jnp.concatenate(pair) for pair in zip(_pairs(chain_i, segments_j), _pairs(chain_j, segments_i), strict=True)
     )
     distance = jnp.concatenate([of_i.ravel(), of_j.ravel()])
     found = []

@@ -66,9 +66,25 @@ def offset(points: np.ndarray, radius: float, closed: bool) -> np.ndarray:
 
 
 def geneva(element: GenevaDrive, scene) -> list[Shape]:
-    """Return the slots of a Geneva wheel, and the disc and the pin of its crank."""
+    """Return the wheel of a Geneva drive with its slots and hollows, and the disc and pin of its crank."""
     pin, corner = (fraction * float(element.crank) for fraction in GENEVA_RADII)
     touch = element.contact_forces(pin_radius=pin, corner_radius=corner, stiffness=1.0)
-    shapes = contact_outline(element.i, touch["pin"].point_i, touch["pin"].outline_i, scene)
-    lock = contact_outline(element.i, element.point_i, touch["lock"].outline_i, scene)
-    return [*contact_outline(element.j, element.point_j, touch["pin"].outline_j, scene), *lock, *shapes]
+    lock, slots = touch["lock"].outline_i, np.asarray(touch["pin"].outline_j.points)
+    distance, count, entry = float(element.distance), element.slots, element.entry
+    wheel = []
+    for k, slot in enumerate(slots):
+        # The flanks of the slot are nearer to its axis than the points of its chain, by the radius of its corners.
+        axis = np.mean(slot, axis=0)
+        across = slot - axis * (slot @ axis / (axis @ axis))[:, None]
+        wheel.append((slot - across * corner / np.linalg.norm(across, axis=1, keepdims=True))[::-1])
+        middle = float(element.angle_j) + (2 * k + 1) * np.pi / count
+        angles = middle + np.pi + np.linspace(entry, -entry, 30)
+        centre = distance * np.array([np.cos(middle), np.sin(middle)])
+        wheel.append(centre + float(lock.rho) * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
+    colour = scene.colours[element.j]
+    style = Style(face=colour, edge=colour, opacity=0.25, width=1.6)
+    return [
+        Shape(element.j, np.asarray(element.point_j) + np.concatenate(wheel), style),
+        *contact_outline(element.i, element.point_i, lock, scene),
+        *contact_outline(element.i, touch["pin"].point_i, touch["pin"].outline_i, scene),
+    ]
