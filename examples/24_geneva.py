@@ -3,9 +3,10 @@
 A pin turns a wheel with four slots. If the crank is too long or too short, or if the slots do not point to the axis of the
 wheel, the pin hits a flank when it enters the slot. The wheel is simulated with the elastic contact of the pin with the
 flanks of all slots, through an entry and an exit, for hundreds of designs in one call. From the best of them
-`synthesis.minimise` descends by gradients through the contacts. It finds the crank of the textbooks, a sin(π/n) for the
-distance a of the shafts, and slots that point to the axis. The picture has the jerk of all designs, and the acceleration
-of the wheel before and after beside the closed form.
+`synthesis.minimise` descends by gradients through the contacts. It finds a pin whose circle is tangential to the slot, so
+that it enters without an impact: the crank is a sin(π/n) + e for the distance a of the shafts and slots that pass the axis
+at the distance e. The picture has the jerk of all designs, and the acceleration of the wheel before and after beside the
+closed form for e = 0.
 """
 
 import argparse
@@ -93,7 +94,9 @@ def search(steps):
     k, m = np.unravel_index(np.argmin(values), values.shape)
     best = {"crank": MAP["crank"][k], "offset": MAP["offset"][m]}
     size = {name: x[1] - x[0] for name, x in MAP.items()}
-    bounds = {end: {name: best[name] + sign * size[name] for name in best} for end, sign in (("lower", -1), ("upper", 1))}
+    bounds = {
+        end: {name: best[name] + sign * size[name] for name in best} for end, sign in (("lower", -1), ("upper", 1))
+    }
     found = synthesis.minimise(lambda design: jnp.log(jerk(design)), best, **bounds, starts=2, steps=steps)
     return values, {name: float(x) for name, x in found.best.design.items()}
 
@@ -129,13 +132,13 @@ def main():
     values, design = search((10, 10) if options.quick else (40, 20))
     motions = {"first design": run(DESIGN), "found": run(design)}
     before, after = (float(np.sqrt(jerk(b))) for b in (DESIGN, design))
-    textbook = float(WHEEL.crank)
-    print(f"crank {1e3 * design['crank']:.3f} mm, in textbooks {1e3 * textbook:.3f} mm")
+    tangential = float(WHEEL.crank) + design["offset"]
+    print(f"crank {1e3 * design['crank']:.3f} mm, tangential to the slots with {1e3 * tangential:.3f} mm")
     print(f"offset of the slots {1e3 * design['offset']:.3f} mm")
     print(f"root mean square of the jerk {before:.0f} → {after:.0f} ω³")
 
     options.output.mkdir(parents=True, exist_ok=True)
-    record = {"design (m)": design, "textbook (m)": textbook, "jerk before": before, "jerk after": after}
+    record = {"design (m)": design, "tangential (m)": tangential, "jerk before": before, "jerk after": after}
     (options.output / "24_geneva.json").write_text(json.dumps(record, indent=2) + "\n")
     show(values, design, motions, options.output / "24_geneva.png")
     print(f"picture in {options.output / '24_geneva.png'}")

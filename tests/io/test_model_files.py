@@ -54,6 +54,8 @@ EXAMPLES = {
     "17_two_processes": lambda e: [e["four_bar"](e["START"])],
     "20_identification": lambda e: [e["double_pendulum"](e["PENDULUM"])],
     "21_worn_pin": lambda e: [e["four_bar"](True)],
+    "24_geneva": lambda e: [e["drive"](e["DESIGN"])],
+    "25_cam": lambda e: [e["valve"](e["FIRST"], free) for free in (False, True)],
 }
 
 
