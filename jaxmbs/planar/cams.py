@@ -27,6 +27,10 @@ class Contact(Points):
     def contact_force(self, **law: Any) -> OutlineContact | FlatContact:
         """Return a force instead of this constraint, which pushes only. It takes the keywords of the force's law."""
 
+    def _fields(self, *names: str) -> dict[str, Any]:
+        """Return fields by their names."""
+        return {name: getattr(self, name) for name in names}
+
     @property
     def outlines(self) -> dict[str, AbstractOutline]:
         """The outlines of the contact by the names of their fields, that of body i first."""
@@ -109,7 +113,7 @@ class CamFollower(Contact):
 
     def contact_force(self, **law):
         """Return the `OutlineContact` of the same outlines, with its keywords, such as `inside=True`."""
-        return OutlineContact(self.i, self.j, self.point_i, self.point_j, self.outline_i, self.outline_j, **law)
+        return OutlineContact(**self._fields("i", "j", "point_i", "point_j", "outline_i", "outline_j"), **law)
 
     def check(self):
         """Raise `ValueError` for unusable outlines, or a hollow that is narrower than the other outline's curve."""
@@ -160,7 +164,7 @@ class CamFlatFollower(Contact):
 
     def contact_force(self, **law):
         """Return the `FlatContact` of the same outline and face, with its keywords."""
-        return FlatContact(self.i, self.j, self.point_i, self.point_j, self.outline_i, axis_j=self.axis_j, **law)
+        return FlatContact(**self._fields("i", "j", "point_i", "point_j", "outline_i", "axis_j"), **law)
 
     def check(self):
         """Raise `ValueError` for an axis without length, or an outline that is unusable or not convex."""
@@ -210,4 +214,5 @@ class PointFollower(Contact):
 
     def contact_force(self, **law):
         """Return the `OutlineContact` of the outline, on its body i, with the pin's centre; with its keywords."""
-        return OutlineContact(self.j, self.i, self.point_j, self.point_i, self.outline_j, FunctionOutline(0.0), **law)
+        swapped: dict[str, Any] = {"i": self.j, "j": self.i, "point_i": self.point_j, "point_j": self.point_i}
+        return OutlineContact(**swapped, outline_i=self.outline_j, outline_j=FunctionOutline(0.0), **law)

@@ -72,8 +72,8 @@ class OutlineContact(AbstractBodyContact):
         [1000.    0.    0.]
     """
 
-    outline_i: AbstractOutline | RoundedPolyline = eqx.field(default=None)
-    outline_j: AbstractOutline | RoundedPolyline = eqx.field(default=None)
+    outline_i: Any = eqx.field(default=None)
+    outline_j: Any = eqx.field(default=None)
     inside: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def contacts(self, state):
@@ -82,12 +82,12 @@ class OutlineContact(AbstractBodyContact):
         point_i, point_j = points_of(self, i)
         # Everything in axes parallel to those of body i, from the centre of its outline.
         centre, turn = i.components(j.point(point_j) - i.point(point_i)), i.a.T @ j.a
-        lines = as_polyline(self.outline_i), as_polyline(self.outline_j)
-        if None not in lines:
-            found = between_polylines(self, *lines, centre, turn)
-        elif lines[1] is not None:
+        line_i, line_j = as_polyline(self.outline_i), as_polyline(self.outline_j)
+        if line_i is not None and line_j is not None:
+            found = between_polylines(self, line_i, line_j, centre, turn)
+        elif line_j is not None:
             found = [on_disc(self.outline_i, self.outline_j, centre, turn, self.inside)]
-        elif lines[0] is not None and not self.inside:
+        elif line_i is not None and not self.inside:
             back = on_disc(self.outline_j, self.outline_i, -(turn.T @ centre), turn.T)
             found = [Place(centre + turn @ back.second, centre + turn @ back.first, -(turn @ back.normal), back.counts)]
         else:
@@ -107,7 +107,7 @@ class OutlineContact(AbstractBodyContact):
         check_planar(dimension)
         super().check(dimension)
         check_outlines(self, "outline_i", "outline_j", kinds=(AbstractOutline, RoundedPolyline))
-        outlines = self.outline_i, self.outline_j
+        outlines: tuple[Any, Any] = self.outline_i, self.outline_j
         if any(isinstance(outline, RoundedPolyline) for outline in outlines):
             require(
                 all(as_polyline(outline) is not None for outline in outlines),
@@ -216,7 +216,7 @@ def between_polylines(
     return places
 
 
-def on_disc(outline: AbstractOutline, disc: FunctionOutline, centre, turn, inside=False) -> Place:
+def on_disc(outline: Any, disc: Any, centre, turn, inside=False) -> Place:
     """Return the nearest place of an outline and of a disc, which is body j here."""
 
     def residual(alpha):
@@ -270,7 +270,7 @@ def is_point(outline: Any) -> bool:
 def as_polyline(outline: AbstractOutline | RoundedPolyline) -> RoundedPolyline | None:
     """Return a polyline, or a circle as one with a single point; None for other outlines."""
     if isinstance(outline, FunctionOutline) and not callable(outline.rho):
-        return RoundedPolyline(np.zeros((1, 1, 2)), outline.rho)
+        return RoundedPolyline(jnp.zeros((1, 1, 2)), outline.rho)
     return outline if isinstance(outline, RoundedPolyline) else None
 
 

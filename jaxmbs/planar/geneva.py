@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -123,9 +123,10 @@ class GenevaDrive(Points):
             part=self.angle_i + jnp.array([self.entry, 2 * np.pi - self.entry]),
         )
         pin = self.point_i + self.crank * direction(self.angle_i)
+        bodies: dict[str, Any] = {"i": self.i, "j": self.j, "point_j": self.point_j, "outline_j": slots}
         return {
-            "pin": OutlineContact(self.i, self.j, pin, self.point_j, FunctionOutline(pin_radius), slots, **law),
-            "lock": OutlineContact(self.i, self.j, self.point_i, self.point_j, lock, slots, **law),
+            "pin": OutlineContact(**bodies, point_i=pin, outline_i=FunctionOutline(pin_radius), **law),
+            "lock": OutlineContact(**bodies, point_i=self.point_i, outline_i=lock, **law),
         }
 
     def check(self):

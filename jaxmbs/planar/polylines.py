@@ -119,10 +119,10 @@ def nearest_places(first: RoundedPolyline, second: RoundedPolyline, move: Callab
     return found
 
 
-def _pairs(points, segments) -> tuple[Array, Array, Array]:
+def _pairs(points, segments) -> list[Array]:
     """Return points, first and last points of segments, each (n m, 2), of all pairs of a point and a segment."""
     n, m = len(points), len(segments[0])
-    return jnp.repeat(points, m, axis=0), *(jnp.tile(end, (n, 1)) for end in segments)
+    return [jnp.repeat(points, m, axis=0), *(jnp.tile(end, (n, 1)) for end in segments)]
 
 
 def _foot(point, start, end) -> tuple[Array, Array]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jaxmbs.planar.geneva import GenevaDrive
-from jaxmbs.planar.outlines import AbstractOutline
 from jaxmbs.planar.polylines import RoundedPolyline
 from jaxmbs.viz.planar.shapes import Shape, Style
 
@@ -28,7 +29,7 @@ def contact_outline(body: str, centre, outline, scene) -> list[Shape]:
     return [Shape(body, centre + profile(outline), style)]
 
 
-def profile(outline: AbstractOutline) -> np.ndarray:
+def profile(outline: Any) -> np.ndarray:
     """Return points (120, 2) of an outline, relative to its centre."""
     start, end = (0, 2 * np.pi) if outline.span is None else outline.span
     angles = np.linspace(float(start), float(end), COUNT, endpoint=outline.span is not None)
@@ -71,7 +72,7 @@ def geneva(element: GenevaDrive, scene) -> list[Shape]:
     touch = element.contact_forces(pin_radius=pin, corner_radius=corner, stiffness=1.0)
     lock, slots = touch["lock"].outline_i, np.asarray(touch["pin"].outline_j.points)
     distance, count, entry = float(element.distance), element.slots, element.entry
-    wheel = []
+    wheel: list[np.ndarray] = []
     for k, slot in enumerate(slots):
         # The flanks of the slot are nearer to its axis than the points of its chain, by the radius of its corners.
         axis = np.mean(slot, axis=0)
