@@ -108,6 +108,9 @@ class GenevaDrive(Points):
             corner_radius: radius of the rounded ends of the slots.
             clearance: gap between the pin and each flank.
             **law: stiffness and other arguments of `OutlineContact`.
+
+        Returns:
+            the forces by name.
         """
         half = pin_radius + clearance + corner_radius
         bottom = self.distance - self.crank - pin_radius - 2 * corner_radius
