@@ -9,9 +9,9 @@ from jaxtyping import Array, Float
 def flank_advance(total: Array, squared_distance: Float[Array, ""], pressure_angle: Array) -> Float[Array, ""]:
     """Return R (inv α_w − inv α), inv α = tan α − α: the way along the pitch circles between two involute flanks.
 
-    R is the sum of the pitch radii, α the pressure angle and α_w that at the distance d of the centres, d cos α_w = |R| cos α.
-    At d = |R| it is zero and its derivative by d is tan α, with the sign of R. If d is so small that there is no α_w, α_w
-    is 0.
+    R is the sum of the pitch radii, α the pressure angle and α_w that at the distance d of the centres,
+    d cos α_w = |R| cos α. At d = |R| the result is zero and its derivative by d is tan α, with the sign of R. If d is so
+    small that there is no α_w, 0 is taken for it.
 
     Args:
         total: R, negative if one gear is internal.

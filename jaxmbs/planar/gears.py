@@ -168,7 +168,7 @@ class RackPinion(Points, MarkedConstraint):
         return [angle_i, i.phi + angle_i - j.phi + 3 * jnp.pi / 2 - alpha], ()
 
     def check(self):
-        """Raise `ValueError` for wrong shapes, an axis without length, a radius of zero, or an impossible pressure angle."""
+        """Raise `ValueError` for wrong shapes, an axis without length, a radius of zero, or a wrong pressure angle."""
         super().check()
         require(not is_concrete(self.radius_j) or self.radius_j != 0, "radius_j must not be zero")
         check_pressure_angle(self)

@@ -22,8 +22,9 @@ class Mesh(Frames, MarkedConstraint):
     """Teeth of two bodies that mesh at a pitch point, with the angles α to the other gear as extra coordinates.
 
     α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j;
-    α_j that from point_j to point_i about the axis of j. Two rows of Φ fit tan α_i and tan α_j to the positions, so that any
-    number of turns counts; the third one is `meshing`.
+    α_j that from point_j to point_i about the axis of j. Two rows of Φ fit tan α_i and tan α_j to the positions, so that
+    any number of turns counts. The third one is the advance of the teeth, by the turns α and by the place of the pitch
+    points.
 
     Attributes:
         radius_i, radius_j: pitch radii.
@@ -41,19 +42,19 @@ class Mesh(Frames, MarkedConstraint):
 
     @abc.abstractmethod
     def advance_by_turn(self, i: Pose, j: Pose) -> tuple[Array, Array]:
-        """Return the derivatives of `meshing` by α_i and α_j."""
+        """Return the derivatives of the advance by α_i and α_j."""
 
     @abc.abstractmethod
     def advance_by_place(self, i: Pose, j: Pose) -> Float[Array, ""] | float:
-        """Return the part of `meshing` that depends on the distance of the pitch points."""
+        """Return the advance by the place of the pitch points; zero where they coincide."""
 
     def residual(self, i, j, t, alpha_i, alpha_j):
         """Return Φ (3,): the equations of alpha_i and alpha_j, and that of the teeth."""
         angle_i, angle_j = self.marks
         by_i, by_j = self.advance_by_turn(i, j)
-        meshing = by_i * (alpha_i - angle_i) + by_j * (alpha_j - angle_j) + self.advance_by_place(i, j)
+        advance = by_i * (alpha_i - angle_i) + by_j * (alpha_j - angle_j) + self.advance_by_place(i, j)
         on_i, on_j = self._lines_of_centres(i, j)
-        return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), meshing])
+        return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), advance])
 
     def _lines_of_centres(self, i: Pose, j: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Return the vectors from each gear's centre to the other's, each in the gear's own joint frame."""
@@ -71,10 +72,10 @@ class Mesh(Frames, MarkedConstraint):
         return i.direction(self.axes_i[:, 2]), j.direction(self.axes_j[:, 2])
 
     def pitch_points(self, i: Pose, j: Pose, side=1) -> tuple[Float[Array, "3"], Float[Array, "3"], Float[Array, "3"]]:
-        """Return the unit vector from the axis of i to j across it, the pitch point of i, and the vector from it to that of j.
+        """Return the unit vector from the axis of i to j, across it, the pitch point of i, and the way to that of j.
 
-        A `side` of −1 is that of internal gears: the pitch points are away from the other axis. At the right distance of the
-        centres both points coincide.
+        A `side` of −1 is that of internal gears: the pitch points are away from the other axis. At the right distance of
+        the centres both points coincide.
         """
         d, (axis_i, axis_j) = self.separation(i, j), self.axes(i, j)
         to_j, to_i = (unit(s * (d - (d @ axis) * axis)) for s, axis in ((1, axis_i), (-1, axis_j)))
@@ -173,7 +174,7 @@ class Gear(Mesh):
         return advance
 
     def _pitch_surfaces(self, i: Pose, j: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"], Float[Array, "3"]]:
-        """Return unit vectors at the pitch point: tangent of the rolling circles, common line of the surfaces, their normal."""
+        """Return unit vectors at the pitch point: tangent of the circles, common line of the surfaces, their normal."""
         axis_i, axis_j = self.axes(i, j)
         tangent = unit(cross(axis_i, self.separation(i, j)))
         along = unit(jnp.sign(self.radius_i + self.radius_j) * (self.radius_j * axis_i + self.radius_i * axis_j))
@@ -187,18 +188,18 @@ class Gear(Mesh):
 
 
 class WormGear(Mesh):
-    """A worm on body i drives a wheel on body j, with axes at right angles: a thread that moves the rim of a wheel. 3 equations.
+    """A worm on body i moves the rim of a wheel on body j with its thread, with axes at right angles. 3 equations.
 
-    With α_i and α_j as in `Gear`, of the worm and of the wheel, p the pitch of the thread and c = ±1 for the two senses of the
-    axes, Φ₃ = −p (α_i − θ_i) / 2π − c R_j (α_j − θ_j), plus terms that vanish at the right places of the centres. Their
-    derivatives make the reaction the normal force of the thread at the pitch point,
+    With the angles α_i of the worm and α_j of the wheel as in `Gear`, the pitch p of the thread and c = ±1 for the two
+    senses of the axes, Φ₃ = −p (α_i − θ_i) / 2π − c R_j (α_j − θ_j), plus terms that vanish with the centres in their places.
+    Their derivatives make the reaction the normal force of the thread at the pitch point,
 
-        F (z + tan λ t + (tan α / cos λ) r),  tan λ = p / (2π R_i),
+        F (z − tan λ t + (tan α / cos λ) r),  tan λ = p / (2π R_i),
 
-    where z is the axis of the worm, t its tangent against the turn and r the normal of the cylinder. So the thrust on the worm
-    is F, the torque on it is F R_i tan λ. With a `JointFriction`, whose `joint` is the worm gear, friction is μ times the
-    normal force, along the thread: the efficiency of a worm that drives is tan λ / tan(λ + ρ) with tan ρ = μ for a square
-    thread, and for λ < ρ it locks itself.
+    where z is the axis of the worm, r the outward normal of its pitch cylinder and t = z × r. The thrust on the worm is F,
+    the torque on it F R_i tan λ. With a `JointFriction`, whose `joint` is the worm gear, friction along the thread is μ times
+    the normal force: the efficiency of a worm that drives is tan λ / tan(λ + ρ), and for λ < ρ it locks itself, with
+    tan ρ = μ / cos α.
 
     Args:
         i, j: names of the bodies. The worm is on i.
@@ -212,7 +213,8 @@ class WormGear(Mesh):
             along the axis of the worm, negative for the other; see `planar.Gear`. None: a square thread.
 
     Examples:
-        >>> drive = spatial.WormGear("worm", "wheel", axis_i=(0, 0, 1), axis_j=(0, 1, 0), radius_i=1.0, radius_j=5.0, pitch=0.5)
+        >>> size = {"radius_i": 1.0, "radius_j": 5.0, "pitch": 0.5}
+        >>> drive = spatial.WormGear("worm", "wheel", axis_i=(0, 0, 1), axis_j=(0, 1, 0), **size)
         >>> mech = mbs.Mechanism({"worm": spatial.Body(), "wheel": spatial.Body()}, {"mesh": drive})
         >>> q = {"wheel": spatial.coordinates((6, 0, 0)), "mesh": (2 * jnp.pi, -jnp.pi / 2)}
         >>> drawn = mbs.with_marks(mech, {"wheel": spatial.coordinates((6, 0, 0))})

@@ -12,7 +12,6 @@ from jaxmbs.element import MeasuredConstraint, Shared, check_positive, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
-from jaxmbs.spatial.body import Pose
 from jaxmbs.spatial.element import ORIGIN, Frames, Points, unit
 from jaxmbs.spatial.pairs import orientation_rows, position_rows
 from jaxmbs.spatial.turning import TwoTurns

@@ -25,15 +25,14 @@ class JointFriction(AbstractReactiveForce):
     μ has its peak, μ_s, at |w| = v_t and falls to μ_d. Below v_t a joint creeps instead of sticking; a smaller v_t
     means less creep. For a slide, w is its rate; for an angle, r times its rate; for a spherical joint, r times the
     relative angular velocity. In a joint that both slides and turns, such as a cylindrical one, the two are
-    perpendicular components of w. For a pin in a slot take r = 0. For a `WormGear` w is that of the teeth at the pitch point.
-    F acts on the bodies parallel to w and against it, so
-    its power is −|F| |w|.
+    perpendicular components of w. For a pin in a slot take r = 0. For a `WormGear`, w is that of the teeth at the pitch
+    point. F acts on the bodies parallel to w and against it, so its power is −|F| |w|.
 
     Without a `preload`, N comes from the joint's own reaction, a force F_r and a torque T_r about point_j: N = |F_r|.
     If a bearing length ℓ is given, the two ends of the bearing carry the reaction: N = |F_r/2 + f| + |F_r/2 − f|, where
     f = T_r × a / ℓ for the joint axis a. For a planar translational joint, f is T_r / ℓ, perpendicular to the axis.
-    In a `Screw`, N is normal to the thread, with the lead angle λ at r, tan λ = pitch / 2πr: the axial part of F_r is divided
-    by cos λ. The torque that lifts a load W is then W r tan(λ + ρ), tan ρ = μ.
+    In a `Screw`, N is normal to the thread, which has the lead angle λ at r, tan λ = pitch / 2πr: the axial part of F_r is
+    divided by cos λ. The torque that lifts a load W is then W r tan(λ + ρ), tan ρ = μ.
     Friction and reactions depend on each other, in all joints at once: they are found together, by Newton's method, in
     every evaluation of accelerations. Where they have no common solution (Painlevé's paradox), the status is JAMMED.
     Reactions that are not unique, of redundant constraints, are those of smallest norm, as in `reactions`.

@@ -34,8 +34,8 @@ class GearMesh(AbstractBodyContact):
 
         δ = cos α (±x − (R_i + R_j) (inv α_w − inv α) − j / 2),
 
-    where inv α = tan α − α and d cos α_w = |R_i + R_j| cos α at the distance d of the centres. While δ > 0, the normal force
-    N = κ k δⁿ (1 + c δ̇), never negative, acts along the line of action, on each flank. In the play there is no force. c
+    where inv α = tan α − α and d cos α_w = |R_i + R_j| cos α at the distance d of the centres. On each flank, while δ > 0,
+    the normal force N = κ k δⁿ (1 + c δ̇), never negative, acts along the line of action. In the play there is no force. c
     follows from the coefficient of restitution, and the force is smoothed over some steps, as in `ClearanceRevolute`.
 
     In space the gears are cylinders. With a helix angle β, R_i α_i has −s tan β added, with the advance s of point_j from
@@ -56,7 +56,8 @@ class GearMesh(AbstractBodyContact):
         axis_i, axis_j: in space, the axes of the gears in the body frames, in the same sense; z unless given, `axis_j` as
             `axis_i`.
         stiffness: k of the mesh.
-        variation: κ, a function of the number of teeth that body i has turned by, from 0 to 1 for each tooth; 1 unless given.
+        variation: κ, a function of the phase of the teeth of i on the line of centres, which grows from 0 to 1 between two
+            teeth; 1 unless given.
         exponent: n, at least 1.
         restitution, impact_velocity, law: see `ClearanceRevolute`.
 
@@ -65,7 +66,7 @@ class GearMesh(AbstractBodyContact):
         >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, forces={"mesh": mesh})
         >>> turned = {"a": (0, 0, 0), "b": (3, 0, 0.0005)}
         >>> print(mbs.generalized_force(mech, turned, jnp.zeros(6)).round(1))  # (0.001 cos α) k along the line of action
-        [ -322.1   882.4  -882.4   322.1  -882.4 -1764.8]
+        [ -322.1  -882.4  -882.4   322.1   882.4 -1764.8]
     """
 
     exponent: Array = real(default=1.0, kw_only=True)
@@ -140,7 +141,10 @@ class GearMesh(AbstractBodyContact):
         for name in ("radius_i", "radius_j"):
             require(not is_concrete(getattr(self, name)) or getattr(self, name) != 0, f"{name} must not be zero")
         teeth = self.teeth_i
-        require(not is_concrete(teeth) or np.asarray(teeth) == np.round(teeth), f"teeth_i must be a whole number, got {teeth}")
+        require(
+            not is_concrete(teeth) or np.asarray(teeth) == np.round(teeth),
+            f"teeth_i must be a whole number, got {teeth}",
+        )
         require(self.friction is None, "friction has no place here: teeth do not slide at the pitch point")
         flat = self.helix_angle is None and self.axis_i is None and self.axis_j is None
         require(dimension == 3 or flat, "helix_angle and axes have no place in the plane")
