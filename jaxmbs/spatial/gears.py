@@ -191,13 +191,13 @@ class WormGear(Mesh):
     """A worm on body i moves the rim of a wheel on body j with its thread, with axes at right angles. 3 equations.
 
     With the angles α_i of the worm and α_j of the wheel as in `Gear`, the pitch p of the thread and c = ±1 for the two
-    senses of the axes, Φ₃ = −p (α_i − θ_i) / 2π − c R_j (α_j − θ_j), plus terms that vanish with the centres in their places.
+    senses of the axes, Φ₃ = −p (α_i − θ_i) / 2π − c R_j (α_j − θ_j), plus terms that vanish with the centres in place.
     Their derivatives make the reaction the normal force of the thread at the pitch point,
 
         F (z − tan λ t + (tan α / cos λ) r),  tan λ = p / (2π R_i),
 
     where z is the axis of the worm, r the outward normal of its pitch cylinder and t = z × r. The thrust on the worm is F,
-    the torque on it F R_i tan λ. With a `JointFriction`, whose `joint` is the worm gear, friction along the thread is μ times
+    the torque on it F R_i tan λ. With a `JointFriction`, whose `joint` is the worm gear, friction along it is μ times
     the normal force: the efficiency of a worm that drives is tan λ / tan(λ + ρ), and for λ < ρ it locks itself, with
     tan ρ = μ / cos α.
 
