@@ -274,6 +274,12 @@ def test_forces_in_joints_come_back(dimension, tmp_path, validator):
         law = {"stiffness": 1e6, "exponent": 1.2, "restitution": 0.8, "friction": 0.1, "velocity": 1e-2}
         forces["cam"] = planar.OutlineContact("a", "b", (0.1, 0), None, spline, half, **law)
         forces["ring"] = planar.OutlineContact("a", "b", None, None, spline, half, stiffness=1e5, inside=True)
+        forces["belt"] = planar.ElasticBelt(
+            *(("a", "b"), ((0, 0), (0.1, 0)), (0.5, 0), (1e4,), 2.0, 50.0),
+            ends=True,
+            directions=(0.1,),
+            advances=(1.0,),
+        )
         forces["face"] = planar.FlatContact("a", "b", None, (0.1, 0.2), spline, axis_j=(1.0, 2.0), **law)
     mech = mbs.Mechanism(
         {"a": space.Body(), "b": space.Body()}, {"pin": space.Revolute("a", "b", **of_pin)}, forces=forces
