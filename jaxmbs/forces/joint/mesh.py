@@ -60,6 +60,7 @@ class GearMesh(AbstractBodyContact):
             teeth; 1 unless given.
         exponent: n, at least 1.
         restitution, impact_velocity, law: see `ClearanceRevolute`.
+        friction, velocity: have no place here, because teeth do not slide at the pitch point.
 
     Examples:
         >>> mesh = mbs.GearMesh("a", "b", radius_i=1.0, radius_j=2.0, teeth_i=20, pressure_angle=0.35, stiffness=1e6)
