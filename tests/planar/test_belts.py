@@ -241,4 +241,6 @@ def test_an_elastic_belt():
     energies = jax.jit(jax.vmap(lambda q: mbs.energy(three, q, jnp.zeros(9)).potential))
     h = 1e-6
     slopes = (energies(q + h * np.eye(9)) - energies(q - h * np.eye(9))) / (2 * h)
-    np.testing.assert_allclose(mbs.generalized_force(three, jnp.asarray(q), jnp.zeros(9)), -slopes, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        mbs.generalized_force(three, jnp.asarray(q), jnp.zeros(9)), -slopes, rtol=1e-6, atol=1e-6
+    )
