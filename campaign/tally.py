@@ -142,14 +142,15 @@ def table(lines: dict[str, Line]) -> str:
 # Text above the table of a campaign on its page.
 ABOUT = """# The campaign
 
-`make campaign` tests jaxmbs with random mechanisms, motions, files and commands. The answers are not compared with
-stored results. Each class of tests, an *oracle*, checks a property that every right answer has. The table has the
-counts of one campaign.
+`make campaign` tests jaxmbs with random mechanisms, motions, files and commands. There are no stored results to compare
+with: each class of tests, an *oracle*, checks a property that every right answer has. The table has a row for each
+oracle, with the counts of one campaign.
 
-A deviation is divided by the size of the compared number. "Of its bound" is its part of the largest deviation that
-rounding and truncation can explain there, which is estimated from the conditioning of the problem. Numbers so near
-to a singular position that they cannot be distinguished from rounding are not judged. A *find* is an answer that
-violates the property. If it is an error of jaxmbs, it is corrected and gets a test."""
+The *deviation* is the difference from the right value, divided by the size of the compared number. Its *bound* is the
+largest deviation that rounding and truncation can explain there, estimated from the conditioning of the problem. "Of
+its bound" is the largest ratio of the two. Numbers so near to a singular position that they cannot be distinguished
+from rounding are not judged. A *find* is an answer that violates the property. If it is an error of jaxmbs, it is
+corrected and gets a test."""
 
 
 def page(tally: Tally, about: dict[str, str]) -> str:
@@ -158,9 +159,9 @@ def page(tally: Tally, about: dict[str, str]) -> str:
     unjudged = sum(line.unjudged for line in tally.lines.values())
     compared = sum(line.comparisons for line in tally.lines.values())
     total = ", ".join(f"{number:,} {unit}" for unit, number in tally.total().items())
-    done = f"Seed {tally.seed}, {seconds / 60:.0f} minutes: {total}."
-    compared = f"{compared:,} comparisons; {unjudged:,} numbers were not judged."
-    return f"{ABOUT}\n{done} {compared}\n\n{markdown(tally.lines, about)}"
+    done = f"This campaign, with the seed {tally.seed}, took {seconds / 60:.0f} minutes.\nIt covered {total}."
+    compared = f"It made {compared:,} comparisons; {unjudged:,} numbers were not judged."
+    return f"{ABOUT}\n\n{done}\n{compared}\n\n{markdown(tally.lines, about)}"
 
 
 def markdown(lines: dict[str, Line], about: dict[str, str]) -> str:

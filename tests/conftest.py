@@ -4,7 +4,6 @@ import collections
 import contextlib
 import ctypes
 import gc
-import itertools
 import os
 import time
 from pathlib import Path
@@ -95,10 +94,11 @@ def _nothing_kept_where_the_engine_is_the_subject(request, monkeypatch):
         monkeypatch.setattr(store, "_store", None)
 
 
-# Bytes of memory from which on a worker lets go of what it can after a test; a file needs some 600 MB at most beside these.
+# Bytes of memory from which on a worker lets go of what it can after a test.
 MAX_BYTES_BETWEEN_TESTS = 1.4e9
-FILES_BETWEEN = 12
-_files = itertools.count(1)
+# Bytes by which a worker may grow after it has let go of all it can, before it tries again: each time takes seconds.
+MIN_GROWTH_BYTES = 3e8
+_memory_limit = MAX_BYTES_BETWEEN_TESTS
 # Gives freed memory back to the system, which glibc does only at the end of its heap; what compilers free lies below that.
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda kept: None)
 _STATM = Path("/proc/self/statm")
@@ -109,22 +109,19 @@ def resident_bytes() -> float:
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if _STATM.exists() else 0
 
 
+def let_go():
+    """Free compiled programs."""
+    jax.clear_caches()
+    function.ProgramWithFallback.of.cache_clear()
+    gc.collect()
+    _trim(0)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _little_memory_between_files():
     """Compiled programs of a file are of no use to the next; together they would take gigabytes."""
     yield
-    jax.clear_caches()
-    # Millions of objects outlive a file. They are looked through now and then only: each time takes seconds.
-    if next(_files) % FILES_BETWEEN == 0:
-        gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-    _trim(0)
-
-
-# Bytes by which a worker may grow after it has let go of all it can, before it tries again: each time takes seconds.
-MIN_GROWTH_BYTES = 3e8
-_memory_limit = MAX_BYTES_BETWEEN_TESTS
+    let_go()
 
 
 @pytest.fixture(autouse=True)
@@ -134,11 +131,7 @@ def _bounded_memory():
     if resident_bytes() > _memory_limit:
         _trim(0)
     if resident_bytes() > _memory_limit:
-        jax.clear_caches()
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        _trim(0)
+        let_go()
         _memory_limit = max(MAX_BYTES_BETWEEN_TESTS, resident_bytes() + MIN_GROWTH_BYTES)
 
 

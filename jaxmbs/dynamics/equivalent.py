@@ -32,7 +32,7 @@ from jaxmbs.system.trajectory import Trajectory
 
 
 class Equivalent(eqx.Module):
-    """Reduced inertia and force along a motion: J φ̈ + ½ J′ φ̇² = T + T_d with the effort T_d of the driver.
+    """Reduced inertia and force along a motion: J φ̈ + ½ J′ φ̇² = F + F_d with the effort F_d of the driver.
 
     Arrays have an axis of time (T,), after those of a batch. Where the status is bad, ratios, inertia and force are zero.
 
@@ -40,8 +40,8 @@ class Equivalent(eqx.Module):
         coordinate: φ, the motion C(t) of the driver: an angle in radians, or a length.
         inertia: J(φ), twice the kinetic energy at φ̇ = 1: a moment of inertia, or a mass.
         inertia_rate: J′ = dJ/dφ.
-        force: T(φ), the sum of all applied forces at rest, without damping and friction, as a torque or force along φ; its
-            power is T φ̇.
+        force: F(φ), the sum of all applied forces at rest, without damping and friction, as a torque or force along φ; its
+            power is F φ̇.
         ratios: (T, m), velocities v/φ̇ of the bodies.
         status: (T,), that of the motion; SINGULAR where the driver does not determine the velocities, as in a dead centre,
             or where a force turns a rod about the line through its two ball joints.
@@ -74,7 +74,7 @@ def equivalent(mech: Mechanism, motion: Trajectory, driver: str | None = None) -
         driver: name of the driver, needed if there are several.
 
     Returns:
-        φ, J, dJ/dφ, T and v/φ̇ along the motion; see `Equivalent`.
+        φ, J, dJ/dφ, F and v/φ̇ along the motion; see `Equivalent`.
 
     Raises:
         ValueError: an unknown driver, or none is named and there are several; a driver of several motions; fewer drivers

@@ -24,7 +24,7 @@ from jaxmbs.numerics.arrays import default_float, finite, where_tree
 from jaxmbs.numerics.results import Status
 from jaxmbs.numerics.scaling import DEFAULT_TOLERANCE
 from jaxmbs.programs import ProgramWithFallback
-from jaxmbs.system.marks import gears_without_marks, with_marks
+from jaxmbs.system.marks import elements_without_marks, with_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.trajectory import Trajectory
 
@@ -347,7 +347,7 @@ class Environment(eqx.Module):
         action, acts = where_finite(action)
         mech, usable = finite(self.build(params, action))
         equations, h = equations_of(self.formulation, mech), self.control_step / self.substeps
-        if gears_without_marks(mech):
+        if elements_without_marks(mech):
             q, *_ = equations.to_bodies(x, u, jnp.zeros_like(u), begin)
             equations = equations_of(self.formulation, with_marks(mech, q))
         scaled = ScaledEquations.of(equations, equations.scales(x, begin), DEFAULT_TOLERANCE)

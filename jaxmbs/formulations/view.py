@@ -17,7 +17,7 @@ from jaxmbs.formulations.reactive import with_reactive_forces
 from jaxmbs.numerics.implicit import second_rate
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.inputs import as_times
-from jaxmbs.system.marks import gears_without_marks, measure_marks
+from jaxmbs.system.marks import elements_without_marks, measure_marks
 from jaxmbs.system.mechanism import Coordinates, Mechanism, Velocities
 
 
@@ -321,7 +321,7 @@ def _equations_at(unknowns: AbstractUnknowns, mech, x, t, near):
     """Return the equations, and their coordinates for a user's x; marks of gears are measured at `near`, or at x."""
     check_entries("x", x, unknowns.names(mech))
     x = x[_inverse_order(unknowns)]
-    if gears_without_marks(mech):
+    if elements_without_marks(mech):
         mech, _ = measure_marks(mech, unknowns.configuration(mech, x, t, near) if near is None else near)
     return unknowns.equations_at(mech, x, t, near)
 

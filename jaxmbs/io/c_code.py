@@ -76,7 +76,8 @@ def export_c(
     `status` is a `Status`, 0 for success. The first three solve for one configuration by at most eight Newton steps
     from `q`, and do not test that `q` is near. From a distant `q` they may find another assembly mode, or none: the status
     is then NOT_ASSEMBLED, which is also that of a lock-up. A driver or joint with one motion keeps its name in
-    `drive`; with several it is called name_0, name_1, …. Gears without marks mesh as they do in the assembled guess.
+    `drive`; with several it is called name_0, name_1, …. Gears, belts and ropes without marks fit as in the
+    assembled guess.
 
     Args:
         mech: the mechanism; or a function of `parameters` that returns it. The parameters are then inputs of each function,
@@ -92,7 +93,7 @@ def export_c(
         formulation: for "step" and "linearisation"; `JointCoordinates()` by default.
         name: first part of the names of functions and files, an identifier of C.
         elementary: "libm" for the sine and other functions of math.h; "own" for those of programs on the CPU, with which
-            results have the same bits as in Python, see `mbs.program(f).c`. They need a fused multiply-add in hardware.
+            results have the same bits as in Python, see `mbs.program(f).c`.
 
     Returns:
         The files that were written: headers and sources, `CMakeLists.txt`, and the test program `name_test.c`. It compares
@@ -199,7 +200,7 @@ class MechanismFunctions(NamedTuple):
         step_length: length of a step.
         method: integrator.
         formulation: of the integrator and the linearisation.
-        meshed: configuration in which gears without marks are in mesh; None before it is known.
+        meshed: configuration in which missing marks of gears, belts and ropes are measured; None before it is known.
         linear: linearisation about the test inputs, whose coordinates are used for all inputs; None without one.
         scales: scales of a step, those of the test inputs; None if each step has its own, because parameters may change.
     """
@@ -215,7 +216,7 @@ class MechanismFunctions(NamedTuple):
     scales: Scales | None = None
 
     def with_test_inputs(self, parameters: Any, guess: Coordinates | None) -> tuple[MechanismFunctions, dict[str, Any]]:
-        """Return the functions with gears in mesh, and inputs near the configuration assembled from a guess at t = 0."""
+        """Return the functions with `meshed`, and inputs near it: the configuration assembled from a guess at t = 0."""
         mech = self.build(parameters)
         for name, (body, _) in self.points.items():
             require(body in mech.bodies, f"point {name!r}: {unknown('body', body, list(mech.bodies))}")

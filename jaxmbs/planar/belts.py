@@ -139,7 +139,7 @@ class AbstractPath(Structured):
         require(together, "directions and advances must be given together")
         for name, given, count in (("directions", directions, len(self.pairs())), ("advances", advances, rows)):
             fits = given is None or len(given) == count
-            require(fits, f"{name} must have {count} entries, one for each span with a row")
+            require(fits, f"{name} must have {count} entries, got {np.size(given)}")
 
 
 class AbstractBelt(AbstractPath, PlanarConstraint, MarkedConstraint):
@@ -180,9 +180,9 @@ class Belt(AbstractBelt):
             end that is fixed to a point.
         length: ℓ of a closed belt. None: the belt always fits, as it does if all centres are fixed.
         ends: True for a belt with two ends, on the first and the last pulley: drums, or points.
-        directions: ψ₀ (spans,) in radians. If neither this nor `advances` is given, the belt is put on in the guess; see
-            `mbs.with_marks`.
-        advances: s, a length for each span with a row of its own.
+        directions: ψ₀ (spans,) in radians, of all spans. If neither this nor `advances` is given, the belt is put on in
+            the guess; see `mbs.with_marks`.
+        advances: s, a length for each span, except the last one of a closed belt.
 
     Examples:
         >>> belt = planar.Belt(("a", "b"), ((0, 0), (0, 0)), radii=(1.0, 2.0))
@@ -235,7 +235,7 @@ class Belt(AbstractBelt):
         return self.drawn_spans((i, j, *others), self._own_rows), ()
 
     def check(self) -> None:
-        """Raise `ValueError` for numbers that do not fit each other, a pulley without radius, a length of an open belt."""
+        """Raise `ValueError` for numbers that do not fit each other, a pulley without radius, a length with `ends`."""
         super().check()
         require(
             self.closed or self.length is None,

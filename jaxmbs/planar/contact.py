@@ -25,7 +25,8 @@ from jaxmbs.programs import open_closure
 START_ANGLES = 32
 # Number of Newton steps for the angles of the contact.
 NEWTON_STEPS = 8
-# Number of solves for a derivative of these angles: two, so that second derivatives are exact as well.
+# Number of solves for a derivative of these angles. The Jacobian in them counts as constant, so that second derivatives
+# need a second solve.
 DERIVATIVE_SOLVES = 2
 # A contact with a closed outline i is discarded if its point on j is on the free side of outline i by more than this
 # fraction of the radius of i: then Newton's method found the far sides of the bodies, not the near ones.
@@ -44,7 +45,7 @@ class OutlineContact(AbstractBodyContact):
     The angles are found by Newton's method from the nearest two of some points on both outlines; derivatives are those of
     the solution. The outlines must have a single pair of nearest points. Round off a corner with a small circle.
 
-    Its potential energy is V = k δⁿ⁺¹ / (n + 1) for δ > 0.
+    Its potential energy is V = k δⁿ⁺¹ / (n + 1) for δ > 0, else 0.
 
     Args:
         i, j: names of the bodies.
@@ -96,11 +97,11 @@ class OutlineContact(AbstractBodyContact):
         normal = side * outward_normal(outline_i, alpha[0])
         depth = normal @ (second - first)
         excess = -side * (length(second) - outline_i.radius(bearing(second)))
-        counts = within(outline_i, alpha[0]) & within(outline_j, alpha[1])
+        is_active = is_on_part(outline_i, alpha[0]) & is_on_part(outline_j, alpha[1])
         if outline_i.span is None:
-            counts = counts & ((depth <= 0) | (excess <= WRONG_SIDE * length(first)))
+            is_active = is_active & ((depth <= 0) | (excess <= WRONG_SIDE * length(first)))
         place = i.point(point_i + (first + second) / 2)
-        return [Touch(place, i.direction(normal), depth, counts)]
+        return [Touch(place, i.direction(normal), depth, is_active)]
 
     def check(self, dimension):
         """Raise `ValueError` for unusable outlines, or curvatures with which they touch at several points."""
@@ -164,7 +165,7 @@ class FlatContact(AbstractBodyContact):
         alpha = contact_angles(residual, angles[lowest][None], (outline,))
         place, normal = i.point(point_i + outline.point(alpha[0])), i.direction(normal)
         depth = normal @ (j.point(point_j) - place)
-        return [Touch(place + depth / 2 * normal, normal, depth, within(outline, alpha[0]))]
+        return [Touch(place + depth / 2 * normal, normal, depth, is_on_part(outline, alpha[0]))]
 
     def check(self, dimension):
         """Raise `ValueError` for an axis without length, or an outline that is unusable or not convex."""
@@ -186,22 +187,22 @@ def contact_angles(
 
     Newton's method takes steps of at most the distance between starting angles, and stays on the parts that touch.
     """
-    closed, given = open_closure(residual, start)
-    given, x = jax.lax.stop_gradient((given, start))
+    function, captured = open_closure(residual, start)
+    captured, x = jax.lax.stop_gradient((captured, start))
     spans = [outline.span for outline in outlines]
     low = jnp.stack([jnp.asarray(-jnp.inf if span is None else span[0], x.dtype) for span in spans])
     high = jnp.stack([jnp.asarray(jnp.inf if span is None else span[1], x.dtype) for span in spans])
-    longest = jnp.stack([jnp.asarray(_width(span) / START_ANGLES, x.dtype) for span in spans])
+    longest = jnp.stack([jnp.asarray(_angular_width(span) / START_ANGLES, x.dtype) for span in spans])
     low, high, longest = jax.lax.stop_gradient((low, high, longest))
 
     def iterate(_, x):
         """Take a Newton step."""
-        jacobian = jax.jacfwd(lambda x: closed(given, x))(x)
-        change = solve_small(jacobian, closed(given, x))
+        jacobian = jax.jacfwd(lambda x: function(captured, x))(x)
+        change = solve_small(jacobian, function(captured, x))
         return jnp.clip(x - jnp.clip(change, -longest, longest), low, high)
 
     x = jax.lax.stop_gradient(jax.lax.fori_loop(0, NEWTON_STEPS, iterate, x))
-    jacobian = jax.lax.stop_gradient(jax.jacfwd(lambda x: closed(given, x))(x))
+    jacobian = jax.lax.stop_gradient(jax.jacfwd(lambda x: function(captured, x))(x))
     return root_near(residual, lambda value: solve_small(jacobian, value), x, DERIVATIVE_SOLVES)
 
 
@@ -220,10 +221,10 @@ def start_angles(outline: AbstractOutline, dtype: Any) -> Float[Array, " k"]:
     """Return the angles of an outline, within its part, among which the search for the nearest points starts."""
     start = 0.0 if outline.span is None else outline.span[0]
     steps = (jnp.arange(START_ANGLES, dtype=dtype) + 0.5) / START_ANGLES
-    return jax.lax.stop_gradient(start + _width(outline.span) * steps)
+    return jax.lax.stop_gradient(start + _angular_width(outline.span) * steps)
 
 
-def _width(span) -> Any:
+def _angular_width(span) -> Any:
     """Return the angle between the ends of a part, or a full turn."""
     return 2 * jnp.pi if span is None else span[1] - span[0]
 
@@ -243,7 +244,7 @@ def unit(vector: Float[Array, "2"]) -> Float[Array, "2"]:
     return vector / length(vector)
 
 
-def within(outline: AbstractOutline, alpha: Float[Array, ""]) -> Bool[Array, ""]:
+def is_on_part(outline: AbstractOutline, alpha: Float[Array, ""]) -> Bool[Array, ""]:
     """Return True if α is between the ends of the part that touches, or if there is no part."""
     if outline.span is None:
         return jnp.asarray(True)

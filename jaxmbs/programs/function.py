@@ -77,8 +77,8 @@ class ProgramFunction:
         The function has the signature `void name(const name_in *in, name_out *out, name_memory *memory)`. The members of
         the structs `in` and `out` have the names of the leaves of `args` and of the result of `f`; arrays are stored row
         by row. `memory` is working memory, which the function fills: it keeps nothing from one call to the next. The code
-        needs math.h only, allocates nothing, and has no variables outside of the function. Numbers are float or double,
-        like the arguments here; integers have 64 bits. Values that `f` closes over are constants in the text.
+        needs no library but that of math.h, allocates nothing, and has no variables outside of the function. Numbers are
+        float or double, like the arguments here; integers have 64 bits. Values that `f` closes over are constants.
 
         Args:
             args: arguments as in a call; only their shapes and types matter.

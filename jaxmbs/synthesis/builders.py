@@ -34,7 +34,7 @@ from jaxmbs.synthesis.builder_search import BuilderProblem, search_designs
 from jaxmbs.synthesis.closing import scaled_jacobian
 from jaxmbs.synthesis.measures import OutputMeasure, PointMeasure, PoseMeasure
 from jaxmbs.system.equations import residuals
-from jaxmbs.system.marks import gears_without_marks, with_marks
+from jaxmbs.system.marks import elements_without_marks, with_marks
 from jaxmbs.system.mechanism import Mechanism
 
 F = TypeVar("F", bound=Callable)
@@ -216,7 +216,7 @@ def _with_marks(build, design, guess) -> Callable[[Any], Mechanism]:
     mech = build(design)
     if not isinstance(mech, Mechanism):
         raise ValueError(f"build must be a function that returns a Mechanism, but it returns {type(mech).__name__}")
-    if not gears_without_marks(mech):
+    if not elements_without_marks(mech):
         return build
     return lambda design: with_marks(build(design), guess(design) if callable(guess) else guess)
 

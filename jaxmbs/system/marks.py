@@ -40,7 +40,7 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
         [1.5708 4.2124]
     """
     forces = [name for name, force in mech.forces.items() if getattr(force, "lacks_marks", False)]
-    if not forces and not gears_without_marks(mech):
+    if not forces and not elements_without_marks(mech):
         return mech
     q = mech.coordinates(guess)
     mech = measure_marks(mech, q)[0]
@@ -53,8 +53,8 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
 
 
 def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:
-    """Return the mechanism with missing marks of gears measured in q, and q with extra coordinates that match them."""
-    names = gears_without_marks(mech)
+    """Return the mechanism with missing marks measured in q, and q with extra coordinates that match them."""
+    names = elements_without_marks(mech)
     if not names:
         return mech, q
     angles, q = _marks_at(mech.geometry, q, names)
@@ -69,8 +69,8 @@ def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Fl
     return eqx.tree_at(marks, mech, angles, is_leaf=lambda x: x is None), q
 
 
-def gears_without_marks(mech: Mechanism) -> tuple[str, ...]:
-    """Return the names of the gears whose marks have not been given or measured."""
+def elements_without_marks(mech: Mechanism) -> tuple[str, ...]:
+    """Return the names of the gears, belts and ropes whose marks have not been given or measured."""
     return tuple(name for name, element in {**mech.constraints, **mech.drivers}.items() if element.lacks_marks)
 
 

@@ -112,6 +112,7 @@ def inverted_slider_crank(stiffness=40.0, free=1.2):
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("formulation", FORMULATIONS[:2], ids=lambda f: type(f).__name__)
 def test_over_centre(formulation):
     """The spring holds the crank on both sides, at cos φ = (a² + l² − s₀²) / (2 a l), and not on the line between them."""
@@ -276,6 +277,7 @@ def test_space_with_redundant_constraints():
     np.testing.assert_allclose(places(found.q, 7), places(planar_one.q, 3), atol=1e-9)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("formulation", FORMULATIONS[:2], ids=lambda f: type(f).__name__)
 def test_free_rotations_under_a_constraint(formulation):
     """A body on a ball joint whose tip is at a fixed distance: K is symmetric, and dq/dk is the difference."""
@@ -308,6 +310,7 @@ def test_free_rotations_under_a_constraint(formulation):
     np.testing.assert_allclose(slope, (rest(10.001).q - rest(9.999).q) / 0.002, atol=1e-7)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("misfit", "tolerance"), [(0.0, 1e-8), (1e-9, 1e-8), (1e-4, 1e-3)])
 def test_inexact_redundant_constraints(misfit, tolerance):
     """Three parallel cranks, one of them too long: the frame hangs as low as it would with equal ones."""
@@ -441,6 +444,7 @@ def test_driver_is_frozen():
     np.testing.assert_allclose(rest.multipliers[2], 2 * G * np.sin(0.6), rtol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("com", [0.0, 0.3], ids=["idle", "loaded"])
 def test_rod_between_two_balls(com):
     """Its spin makes no equilibrium singular; if its centre of mass is off the line, the rod turns until it hangs."""

@@ -349,6 +349,7 @@ def test_slow_decay_beside_a_fast_one_in_single_precision():
     np.testing.assert_allclose(mbs.modes(mech, {}).eigenvalues, [-5e-5, -2e4], rtol=1e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("formulation", [mbs.JointCoordinates(), mbs.Augmented()], ids=lambda f: type(f).__name__)
 def test_loop_of_hinges_in_a_tilted_plane(formulation):
     """Constraints that are redundant only to rounding do not count: the loop has the frequency of the planar one."""

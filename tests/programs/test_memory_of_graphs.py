@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import JaxprEqn
 
 import jaxmbs as mbs
 from jaxmbs.programs.graph.nodes import Node
@@ -25,10 +26,11 @@ def swing(weight):
     return f
 
 
-def alive() -> int:
-    # Those of files before are frozen, so that they are not counted.
+def alive(kind: type = Node) -> int:
+    # A first search frees what was kept by objects with a finalizer only.
     gc.collect()
-    return sum(isinstance(x, Node) for x in gc.get_objects())
+    gc.collect()
+    return sum(isinstance(x, kind) for x in gc.get_objects())
 
 
 def test_old_graphs_go(monkeypatch):
@@ -46,6 +48,18 @@ def test_old_graphs_go(monkeypatch):
         expected = jax.value_and_grad(swing(1.0 + k / 10))(x)
         np.testing.assert_allclose(value, expected[0], rtol=1e-13)
         np.testing.assert_allclose(slope, expected[1], rtol=1e-12)
+
+
+def test_nothing_is_left_of_a_function_that_is_gone():
+    """JAX forgets what it has traced; the program kept no equation of it."""
+    jax.clear_caches()
+    x, before = jnp.array([0.3, -0.2, 0.5]), alive(JaxprEqn)
+    slope = jax.jit(jax.grad(mbs.program(swing(3.0))))
+    jax.block_until_ready(slope(x))
+    assert alive(JaxprEqn) > before + 50
+    del slope
+    jax.clear_caches()
+    assert alive(JaxprEqn) <= before
 
 
 @pytest.mark.parametrize("order", [(jax.grad, jax.jacfwd, jax.hessian), (jax.hessian, jax.jacfwd, jax.grad)])

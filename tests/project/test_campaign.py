@@ -317,7 +317,7 @@ def test_tables(tmp_path):
     tally.add("looking", 0, Looking().round(0), 1.0)
     assert "10 poses" in table(tally.lines)
     text = page(Tally(tmp_path, 0), {"looking": Looking.about})
-    assert "Seed 0, 0 minutes: 10 poses. 1 comparisons" in text
+    assert "with the seed 0, took 0 minutes.\nIt covered 10 poses.\nIt made 1 comparisons" in text
     assert text.splitlines()[-1].startswith("| looking | odd seeds are wrong | 1 | 10 poses | 1 | 0 |")
 
 

@@ -16,20 +16,20 @@ from jaxmbs.numerics.arrays import real
 class ClearanceRevolute(AbstractBodyContact):
     """A pin on body j with play in a hole in body i, in place of a `Revolute`.
 
-    Let e be the vector between the centres, c the clearance and δ = |e| − c. If δ > 0, the normal contact force on the
-    pin is
+    Let e be the vector from the centre of the hole to that of the pin, c the clearance and δ = |e| − c. If δ > 0, the pin
+    is pushed back along −e by the normal force
 
         N = k δⁿ (1 + d δ̇),  d = 3 (1 − ε²) / (4 v₀)  or  8 (1 − ε) / (5 ε v₀),
 
     the continuous forces of Lankarani and Nikravesh 1990, for a coefficient of restitution ε near 1, and of Flores,
     Machado, Silva and Martins 2011, for any ε. v₀ is the initial speed of an impact, for which you give a typical
-    value. N is never negative, and is smoothed over some steps like the effort of a `JointStop`. Friction at the place of
-    contact is μ N, smooth as in `JointFriction`.
+    value. N is never negative. In simulations with fixed steps it is smoothed over about six steps, like the effort of a
+    `JointStop`. Friction at the place of contact is μ N, smooth as in `JointFriction`.
 
     In space, each end of the pin is a separate contact, with its own k δⁿ, and the pin may slide along the axis of the
     hole.
 
-    V = k δⁿ⁺¹ / (n + 1).
+    The potential energy is V = k δⁿ⁺¹ / (n + 1) for δ > 0, else 0.
 
     Args:
         i, j: names of the bodies: the hole is in i, the pin on j.
@@ -41,7 +41,7 @@ class ClearanceRevolute(AbstractBodyContact):
         impact_velocity: v₀, positive.
         law: "lankarani-nikravesh" or "flores".
         friction: μ; none unless given.
-        velocity: v_t, the sliding velocity below which friction is less; see `JointFriction`.
+        velocity: v_t, the sliding velocity below which friction falls to zero with the velocity; see `JointFriction`.
         radius: radius of the pin, for friction.
         length: length of the pin, in space.
         axis_i, axis_j: in space, the axes of the hole and the pin in the body frames; z unless given, `axis_j` as
@@ -92,10 +92,10 @@ class ClearanceRevolute(AbstractBodyContact):
         super().check(dimension)
         check_positive(self, "radius", "length")
         check_not_negative(self, "clearance")
-        require(self.friction is None or self.radius is not None, "radius is missing, for the friction")
+        require(self.friction is None or self.radius is not None, "radius is missing: friction needs it")
         require(dimension == 2 or self.length is not None, "length of the pin is missing")
         flat = self.length is None and self.axis_i is None and self.axis_j is None
-        require(dimension == 3 or flat, "length and axes have no place in the plane")
+        require(dimension == 3 or flat, "length, axis_i and axis_j are for spatial mechanisms only")
 
 
 def _unit(axis: Any):

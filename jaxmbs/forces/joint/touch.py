@@ -24,10 +24,10 @@ class Touch(NamedTuple):
     """A place where two bodies may touch.
 
     Attributes:
-        place: (d,), in the ground frame.
-        normal: (d,), unit vector in the ground frame; the force on body j is against it.
+        place: (dimension,), in the ground frame.
+        normal: (dimension,), unit vector in the ground frame; the force on body j is against it.
         depth: δ, the penetration; negative if the bodies are apart. δ̇ is the velocity of j relative to i along `normal`.
-        counts: False outside of the parts of the surfaces that are meant to touch, where no force acts.
+        is_active: False outside of the parts of the surfaces that are meant to touch, where no force acts.
         factor: by which the stiffness is multiplied here.
 
     Examples:
@@ -44,14 +44,15 @@ class Touch(NamedTuple):
     place: Float[Array, " d"]
     normal: Float[Array, " d"]
     depth: Float[Array, ""]
-    counts: Bool[Array, ""] | bool = True
+    is_active: Bool[Array, ""] | bool = True
     factor: Float[Array, ""] | float = 1
 
 
 class AbstractBodyContact(AbstractContactForce):
     """Contact of two bodies with the normal force N = k δⁿ (1 + d δ̇), never negative, and friction μ N.
 
-    A subclass defines `contacts`.
+    k is the stiffness, n the exponent, δ the depth, and d a damping coefficient that follows from the restitution. A
+    subclass defines `contacts`.
 
     Args:
         i, j, point_i, point_j, stiffness, exponent, restitution, impact_velocity, law, friction, velocity: see
@@ -97,7 +98,7 @@ class AbstractBodyContact(AbstractContactForce):
         rate = touch.normal @ relative
         stiffness = touch.factor * self.stiffness
         normal_force = contact_force(touch.depth, rate, stiffness, self.exponent, self.damping, step=self.step)
-        normal_force = jnp.where(touch.counts, normal_force, 0)
+        normal_force = jnp.where(touch.is_active, normal_force, 0)
         force = -normal_force * touch.normal
         if self.friction is not None:
             sliding = relative - rate * touch.normal
@@ -117,12 +118,12 @@ class AbstractBodyContact(AbstractContactForce):
     def potential(self, state):
         """Return the potential energy Σ k δⁿ⁺¹ / (n + 1) over the contacts with δ > 0."""
         return sum(
-            jnp.where(touch.counts, contact_energy(touch.depth, touch.factor * self.stiffness, self.exponent), 0)
+            jnp.where(touch.is_active, contact_energy(touch.depth, touch.factor * self.stiffness, self.exponent), 0)
             for touch in self.contacts(state)
         )
 
     def measures(self, state):
-        """Return the force on body j in the ground frame, and the largest δ as the length."""
+        """Return the force on body j in the ground frame, and the largest depth δ, under the name "length"."""
         found = self.contacts(state)
         force = sum(self._force(state, touch) for touch in found)
         return {"force": force, "length": jnp.stack([touch.depth for touch in found]).max()}

@@ -219,15 +219,22 @@ class _Writer(AbstractSourceWriter):
         return [definition(name, self.suffix) for name in ("types", *sorted(self.own_names))]
 
     def special_expression(self, node: Node) -> str | None:
+        return self._fused_product(node) or self._own_call(node)
+
+    def _fused_product(self, node: Node) -> str | None:
+        """Return a sum or difference with a product that is rounded together with it, None for other nodes."""
         product = self.products.get(node.serial)
-        if product is not None:
-            # The product is rounded together with the sum or difference.
-            a, b = (self.name(x) for x in product.args)
-            is_first = node.args[0] is product
-            other = self.name(node.args[1 if is_first else 0])
-            if node.op == "sub":
-                a, other = (a, _negative(other)) if is_first else (_negative(a), other)
-            return f"fma{self.suffix}({a}, {b}, {other})"
+        if product is None:
+            return None
+        a, b = (self.name(x) for x in product.args)
+        is_first = node.args[0] is product
+        other = self.name(node.args[1 if is_first else 0])
+        if node.op == "sub":
+            a, other = (a, _negative(other)) if is_first else (_negative(a), other)
+        return f"fma{self.suffix}({a}, {b}, {other})"
+
+    def _own_call(self, node: Node) -> str | None:
+        """Return the call of an own elementary function, None for nodes without one."""
         if not self.own:
             return None
         from jaxmbs.programs.backends.llvm.elementary_in_c import EXPRESSIONS

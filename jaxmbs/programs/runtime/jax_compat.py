@@ -6,6 +6,7 @@ Private modules of JAX are imported here only. If versions differ, the function 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import jax
@@ -24,6 +25,9 @@ MEMORIES = (linear_util.Store, linear_util.EqualStore)
 
 # Classes in which JAX wraps static arguments; the argument is their `val`.
 STATIC_ARGUMENTS = (util.Hashable, util.Unhashable)
+
+# Decorator of a function whose results are kept as long as its first argument, a jaxpr, and until `jax.clear_caches()`.
+kept_with_jaxpr: Callable = functools.partial(util.weakref_lru_cache, trace_context_in_key=False)
 
 # JAX's own rule for primitives that have none.
 linearize_by_jvp: Callable = ad.fallback_linearize_rule

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 
@@ -92,7 +91,7 @@ def _trace_until_steady(tracer: Tracer, eqn, attempt: Callable, carry):
         tracer.graph.depth -= 1
 
 
-@functools.lru_cache(maxsize=1024)
+@jax_compat.kept_with_jaxpr
 def estimate_operations(jaxpr, loops: bool = True) -> int:
     """Return a rough number of scalars that a jaxpr computes, with all iterations if `loops`, else with one."""
     total = 0

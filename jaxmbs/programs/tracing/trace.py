@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -163,7 +163,7 @@ def needed_equations(jaxpr) -> list:
 
 
 # Kept for jaxprs that are traced again and again, such as those of called functions.
-@lru_cache(maxsize=1024)
+@jax_compat.kept_with_jaxpr
 def _equations_with_rules(
     jaxpr,
 ) -> tuple[list[tuple[Any, Callable | None, bool, list[tuple[Any, Any]]]], set[np.dtype]]:
