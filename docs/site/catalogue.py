@@ -252,6 +252,12 @@ SPATIAL = {
             "The force of the teeth at the pitch circles.", (),
             '{"A": spatial.Revolute("ground", "a"), "B": spatial.Revolute("ground", "b", (1, 0, 0), (0, 0, 0))}',
         ),
+        "WormGear": Entry(
+            'spatial.WormGear("a", "b", axis_i=(0.0, 0.0, 1.0), axis_j=(0.0, 1.0, 0.0),\n    radius_i=0.2, radius_j=0.6, pitch=0.2)',
+            {"a": APART["a"], "b": (0.8, 0, 0, 1, 0, 0, 0)},
+            "The force of the thread at the pitch point: thrust and torque on the worm.", (),
+            '{"A": spatial.Revolute("ground", "a"), "B": spatial.Revolute("ground", "b", (0.8, 0, 0), (0, 0, 0), (0, 1, 0))}',
+        ),
         "JointCoupling": Entry(
             'spatial.JointCoupling("ground", "a", ("ground", "b"), ("angle", "angle"), ((0, 1), (0, -2)))',
             {"a": APART["a"], "b": (1.0, 0, 0, 1, 0, 0, 0)},

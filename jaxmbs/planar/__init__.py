@@ -5,6 +5,7 @@ from jaxmbs.planar.absolute import AbsoluteDistance as AbsoluteDistance
 from jaxmbs.planar.absolute import AbsoluteX as AbsoluteX
 from jaxmbs.planar.absolute import AbsoluteY as AbsoluteY
 from jaxmbs.planar.belts import Belt as Belt
+from jaxmbs.planar.belts import ElasticBelt as ElasticBelt
 from jaxmbs.planar.belts import Rope as Rope
 from jaxmbs.planar.body import Body as Body
 from jaxmbs.planar.body import Pose as Pose

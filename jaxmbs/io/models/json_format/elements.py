@@ -241,7 +241,8 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
     if value is None:
         return value
     if isinstance(value, str):
-        if not is_text(owner, name) and owner not in types_of("constraint", scope.space).values():
+        names = name == "bodies" or owner in types_of("constraint", scope.space).values()
+        if not names and not is_text(owner, name):
             raise ModelError(f"must be numbers, got {value!r}")
         return value
     if isinstance(value, (int, float)):
