@@ -138,8 +138,8 @@ class AbstractPath(Structured):
         together = (directions is None) == (advances is None)
         require(together, "directions and advances must be given together")
         for name, given, count in (("directions", directions, len(self.pairs())), ("advances", advances, rows)):
-            fits = given is None or len(given) == count
-            require(fits, f"{name} must have {count} entries, got {np.size(given)}")
+            got = count if given is None else len(given)
+            require(got == count, f"{name} must have {count} entries, got {got}")
 
 
 class AbstractBelt(AbstractPath, PlanarConstraint, MarkedConstraint):
