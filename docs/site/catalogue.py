@@ -119,6 +119,11 @@ PLANAR = {
             {"a": (0.6, 0.6, -0.9), "b": (0, 0, 0.0), "cam": (0.7,)}, "A force across the outline at the point.",
             bar("a", 0.8), '{"B": planar.Revolute("ground", "b", (0, 0), (0, 0))}',
         ),
+        "GenevaDrive": Entry(
+            'planar.GenevaDrive("a", "b", (0.0, 0.0), (0.0, 0.0), slots=4, crank=0.6)',
+            {"a": (0, 0, -0.4), "b": (0.6 * 2**0.5, 0, 3.81)}, "The force of the pin across its slot, or that of the locking disc.",
+            context='{"A": planar.Revolute("ground", "a", (0, 0), (0, 0)), "B": planar.Revolute("ground", "b", (0.6 * 2**0.5, 0), (0, 0))}',
+        ),
     },
     "Drivers": {
         "AbsoluteXDriver": Entry(

@@ -112,9 +112,9 @@ class AbstractPath(Structured):
         # A full turn of the span changes the gap by a multiple of this length. If it is small, a belt that is a little
         # off could be taken for one that has turned more often.
         turn = 2 * jnp.pi * change
-        counts = change**2 > (MAX_RADIUS_RATIO * spans[k][0]) ** 2
-        turns = jax.lax.stop_gradient(jnp.round(gap / jnp.where(counts, turn, 1)))
-        return gap - jnp.where(counts, turns * turn, 0)
+        is_turn = change**2 > (MAX_RADIUS_RATIO * spans[k][0]) ** 2
+        turns = jax.lax.stop_gradient(jnp.round(gap / jnp.where(is_turn, turn, 1)))
+        return gap - jnp.where(is_turn, turns * turn, 0)
 
     def drawn_spans(self, poses: tuple[Pose, ...], count: int) -> list[Array]:
         """Return ψ₀ of all spans and s of the first `count` of them, of a belt that is put on at these poses."""
@@ -138,8 +138,8 @@ class AbstractPath(Structured):
         together = (directions is None) == (advances is None)
         require(together, "directions and advances must be given together")
         for name, given, count in (("directions", directions, len(self.pairs())), ("advances", advances, rows)):
-            got = count if given is None else len(given)
-            require(got == count, f"{name} must have {count} entries, got {got}")
+            if given is not None:
+                require(len(given) == count, f"{name} must have {count} entries, got {len(given)}")
 
 
 class AbstractBelt(AbstractPath, PlanarConstraint, MarkedConstraint):

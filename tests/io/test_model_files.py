@@ -54,6 +54,8 @@ EXAMPLES = {
     "17_two_processes": lambda e: [e["four_bar"](e["START"])],
     "20_identification": lambda e: [e["double_pendulum"](e["PENDULUM"])],
     "21_worn_pin": lambda e: [e["four_bar"](True)],
+    "24_geneva": lambda e: [e["drive"](e["DESIGN"])],
+    "25_cam": lambda e: [e["valve"](e["FIRST"], free) for free in (False, True)],
 }
 
 
@@ -178,8 +180,9 @@ def of_space(dimension):
         "cable": planar.Belt(("a", "b"), ((0, 0), (0, 0)), (0.5, 0), ends=True),
         "rope": planar.Rope(("a", "ground", "b"), ((0, 0), (2, 2), (0, 0)), (0, 0.2, 0), 5.0),
         "cam": planar.CamFollower("a", "b", (0, 0), (0, 0), circle, oval),
-        "flat": planar.CamFlatFollower("a", "b", (0, 0), (0, 0), spline),
-        "point": planar.PointFollower("a", "b", (0, 0), (0, 0), spline),
+        "groove": planar.CamFlatFollower("a", "b", (0, 0), (0, 0), spline, one_sided=False),
+        "point": planar.PointFollower("a", "b", (0, 0), (0, 0), spline, one_sided=True),
+        "geneva": planar.GenevaDrive("a", "b", (0, 0), (2, 0), 4, 0.5, angle_j=0.1),
         "turn": planar.RevoluteDriver("a", "b", mbs.motion.Ramp(1.0), angle_i=0.2),
         "slide": planar.TranslationalDriver("a", "b", (0, 0), (0, 0), (0, 1), mbs.motion.Spline((0, 1, 2), (0, 1, 3))),
         "far": planar.DistanceDriver("a", "b", (0, 0), (1, 1), lambda t: 1 + jnp.sin(t) ** 2),
@@ -281,6 +284,8 @@ def test_forces_in_joints_come_back(dimension, tmp_path, validator):
             advances=(1.0,),
         )
         forces["face"] = planar.FlatContact("a", "b", None, (0.1, 0.2), spline, axis_j=(1.0, 2.0), **law)
+        tooth = planar.RoundedPolyline([(0, 0), (1, 0), (0, 1)], 0.1, closed=True)
+        forces["teeth"] = planar.OutlineContact("a", "b", None, None, tooth, half, **law)
     mech = mbs.Mechanism(
         {"a": space.Body(), "b": space.Body()}, {"pin": space.Revolute("a", "b", **of_pin)}, forces=forces
     )
