@@ -28,7 +28,7 @@ def touches(outline_i, outline_j):
 
     def found(q):
         places = mech.forces["contact"].contacts(state_of(mech, q, jnp.zeros(6), jnp.zeros(())))
-        return jnp.stack([place.depth for place in places]), jnp.stack([jnp.asarray(place.counts) for place in places])
+        return jnp.stack([place.depth for place in places]), jnp.stack([jnp.asarray(place.is_active) for place in places])
 
     return found
 
@@ -48,8 +48,8 @@ def test_nearest_places_of_polylines(pair):
     rng = np.random.default_rng(0)
     q = np.concatenate([rng.uniform(-2, 3, (40, 2)), rng.uniform(0, 6, (40, 1)), np.zeros((40, 3))], axis=1)
     q[:, [3, 4]] = rng.uniform(-1, 2, (40, 2))
-    depths, counts = map(np.asarray, jax.jit(jax.vmap(touches(*pair)))(q))
-    assert np.all(counts[:, 0])
+    depths, is_active = map(np.asarray, jax.jit(jax.vmap(touches(*pair)))(q))
+    assert np.all(is_active[:, 0])
     curves = [boundary(outline) for outline in pair]
     apart = 0
     for poses, depth in zip(q.reshape(-1, 2, 3), depths[:, 0], strict=True):
@@ -78,10 +78,10 @@ def test_ends_backs_hollows_and_faces():
     box = planar.RoundedPolyline([(-0.5, -0.2), (0.5, -0.2), (0.5, 0.2), (-0.5, 0.2)], 0.1, closed=True)
     floor = planar.RoundedPolyline([(-5, 0), (5, 0)], 0.1)
     tilt, height = 1e-3, 0.39
-    depths, counts = jax.jit(touches(floor, box))(jnp.array([0, 0, 0, 0.3, height, tilt]))
+    depths, is_active = jax.jit(touches(floor, box))(jnp.array([0, 0, 0, 0.3, height, tilt]))
     ends = 0.2 - (height - 0.2 * np.cos(tilt) + np.array([-0.5, 0.5]) * np.sin(tilt))
     np.testing.assert_allclose(depths, ends, rtol=1e-9)
-    assert np.all(counts)
+    assert np.all(is_active)
 
 
 def test_derivatives_by_points_and_radius():
