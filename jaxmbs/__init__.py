@@ -76,6 +76,7 @@ from jaxmbs.forces import Bushing as Bushing
 from jaxmbs.forces import ClearanceRevolute as ClearanceRevolute
 from jaxmbs.forces import Damper as Damper
 from jaxmbs.forces import ForceElement as ForceElement
+from jaxmbs.forces import GearMesh as GearMesh
 from jaxmbs.forces import Gravity as Gravity
 from jaxmbs.forces import JointFriction as JointFriction
 from jaxmbs.forces import JointInertia as JointInertia

@@ -374,6 +374,15 @@ def check_not_negative(element: Any, *names: str) -> None:
         require(np.all(np.asarray(value) >= 0), f"{name} must not be negative, got {value}")
 
 
+def check_pressure_angle(element: Any) -> None:
+    """Raise `ValueError` for a `pressure_angle` or `helix_angle` of a right angle or more, or a pressure angle of zero."""
+    names = [name for name in ("pressure_angle", "helix_angle") if hasattr(element, name)]
+    for name, value in _known(element, names):
+        require(abs(value) < np.pi / 2, f"{name} must be less than a right angle, in radians, got {value}")
+        zero = name == "pressure_angle" and value == 0
+        require(not zero, "pressure_angle must not be zero: leave it out for a tangential force")
+
+
 def _known(element: Any, names: Iterable[str]) -> list[tuple[str, Any]]:
     """Return pairs of public name and value for those of the named fields that are not None and not traced."""
     values = ((name.removeprefix("_"), getattr(element, name)) for name in names)

@@ -119,6 +119,11 @@ PLANAR = {
             {"a": (0.6, 0.6, -0.9), "b": (0, 0, 0.0), "cam": (0.7,)}, "A force across the outline at the point.",
             bar("a", 0.8), '{"B": planar.Revolute("ground", "b", (0, 0), (0, 0))}',
         ),
+        "GenevaDrive": Entry(
+            'planar.GenevaDrive("a", "b", (0.0, 0.0), (0.0, 0.0), slots=4, crank=0.6)',
+            {"a": (0, 0, -0.4), "b": (0.6 * 2**0.5, 0, 3.81)}, "The force of the pin across its slot, or that of the locking disc.",
+            context='{"A": planar.Revolute("ground", "a", (0, 0), (0, 0)), "B": planar.Revolute("ground", "b", (0.6 * 2**0.5, 0), (0, 0))}',
+        ),
     },
     "Drivers": {
         "AbsoluteXDriver": Entry(
@@ -246,6 +251,12 @@ SPATIAL = {
             'spatial.Gear("a", "b", radius_i=0.6, radius_j=0.4)', {"a": APART["a"], "b": (1.0, 0, 0, 1, 0, 0, 0)},
             "The force of the teeth at the pitch circles.", (),
             '{"A": spatial.Revolute("ground", "a"), "B": spatial.Revolute("ground", "b", (1, 0, 0), (0, 0, 0))}',
+        ),
+        "WormGear": Entry(
+            'spatial.WormGear("a", "b", axis_i=(0.0, 0.0, 1.0), axis_j=(0.0, 1.0, 0.0),\n    radius_i=0.2, radius_j=0.6, pitch=0.2)',
+            {"a": APART["a"], "b": (0.8, 0, 0, 1, 0, 0, 0)},
+            "The force of the thread at the pitch point: thrust and torque on the worm.", (),
+            '{"A": spatial.Revolute("ground", "a"), "B": spatial.Revolute("ground", "b", (0.8, 0, 0), (0, 0, 0), (0, 1, 0))}',
         ),
         "JointCoupling": Entry(
             'spatial.JointCoupling("ground", "a", ("ground", "b"), ("angle", "angle"), ((0, 1), (0, -2)))',

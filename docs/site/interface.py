@@ -42,8 +42,9 @@ MODULES = {
 EXPERIMENTAL = (
     "mbs.program", "mbs.ProgramError", "mbs.PerformanceWarning", "mbs.explain", "mbs.Explanation*", "mbs.identif*",
     "mbs.Identified*", "mbs.Record*", "mbs.lineari*", "mbs.Lineari*", "mbs.modes", "mbs.Modes*",
-    "mbs.sweep", "mbs.sweeps.*", "mbs.env.*", "mbs.BristleFriction", "mbs.ClearanceRevolute", "mbs.Bushing",
-    "mbs.planar.OutlineContact", "mbs.planar.FlatContact",
+    "mbs.sweep", "mbs.sweeps.*", "mbs.env.*", "mbs.BristleFriction", "mbs.ClearanceRevolute", "mbs.GearMesh", "mbs.Bushing",
+    "mbs.planar.OutlineContact", "mbs.planar.FlatContact", "mbs.planar.RoundedPolyline", "mbs.planar.GenevaDrive",
+    "mbs.planar.ElasticBelt",
     "mbs.statics", "mbs.Statics*", "mbs.equivalent", "mbs.Equivalent*",
     "mbs.forces.*", "mbs.synthesis.curve", "mbs.synthesis.Curve*", "mbs.synthesis.Front*", "mbs.synthesis.Dyad*",
     "mbs.synthesis.topologies", "mbs.synthesis.Linkage*", "mbs.io.read_curve", "mbs.viz.attachments", "mbs.viz.symbol",

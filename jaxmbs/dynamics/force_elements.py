@@ -14,6 +14,7 @@ from jaxmbs.formulations.stateful import states_along, with_states
 from jaxmbs.numerics.repeated import vmap_axes
 from jaxmbs.programs import ProgramWithFallback
 from jaxmbs.system.equations import map_forces, state_of
+from jaxmbs.system.marks import measure_marks
 from jaxmbs.system.mechanism import Mechanism
 from jaxmbs.system.named import AbstractNamed
 from jaxmbs.system.trajectory import Trajectory
@@ -71,7 +72,7 @@ def _force_elements(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]
 
 def _force_elements_at(mech: Mechanism, t, q, v, states) -> dict[str, ForceElement]:
     """Return the `ForceElement` of each force, by name, at one time."""
-    mech = with_states(mech, states)
+    mech = measure_marks(with_states(mech, states), q)[0]
     # The forces do not depend on the formulation.
     mech = with_reactive_forces(CartesianEquations(mech), q, v, t)[0].mech
     state = state_of(mech, q, v, t)

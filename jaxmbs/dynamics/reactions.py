@@ -200,6 +200,11 @@ class Reactions(AbstractNamed):
                 raise ValueError(f"{', '.join(ends)}; see `on` for the sum of what acts on one body")
         return _sum(list(parts.values()), first.j, first.place)
 
+    @property
+    def lifts(self) -> dict[str, Bool[Array, "*batch T"]]:
+        """`pulls` of all one-sided contacts by name: True at times at which a real follower would lift off."""
+        return {name: reaction.pulls for name, reaction in self.items() if reaction.pulls is not None}
+
     def on(self, body: str, *names: str) -> Wrench:
         """Return the sum of all reactions on a `body`, or of those with these `names`.
 

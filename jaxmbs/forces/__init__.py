@@ -21,6 +21,7 @@ from jaxmbs.forces.joint.effort import JointStop as JointStop
 from jaxmbs.forces.joint.effort import OneWayClutch as OneWayClutch
 from jaxmbs.forces.joint.friction import JointFriction as JointFriction
 from jaxmbs.forces.joint.inertia import JointInertia as JointInertia
+from jaxmbs.forces.joint.mesh import GearMesh as GearMesh
 from jaxmbs.forces.joint.motor import Motor as Motor
 from jaxmbs.forces.joint.motor import Servo as Servo
 from jaxmbs.forces.joint.reactive import AbstractReactiveForce as AbstractReactiveForce

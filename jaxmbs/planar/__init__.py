@@ -5,6 +5,7 @@ from jaxmbs.planar.absolute import AbsoluteDistance as AbsoluteDistance
 from jaxmbs.planar.absolute import AbsoluteX as AbsoluteX
 from jaxmbs.planar.absolute import AbsoluteY as AbsoluteY
 from jaxmbs.planar.belts import Belt as Belt
+from jaxmbs.planar.belts import ElasticBelt as ElasticBelt
 from jaxmbs.planar.belts import Rope as Rope
 from jaxmbs.planar.body import Body as Body
 from jaxmbs.planar.body import Pose as Pose
@@ -25,12 +26,14 @@ from jaxmbs.planar.drivers import RevoluteDriver as RevoluteDriver
 from jaxmbs.planar.drivers import TranslationalDriver as TranslationalDriver
 from jaxmbs.planar.gears import Gear as Gear
 from jaxmbs.planar.gears import RackPinion as RackPinion
+from jaxmbs.planar.geneva import GenevaDrive as GenevaDrive
 from jaxmbs.planar.joints import Revolute as Revolute
 from jaxmbs.planar.joints import RevoluteTranslational as RevoluteTranslational
 from jaxmbs.planar.joints import Translational as Translational
 from jaxmbs.planar.outlines import AbstractOutline as AbstractOutline
 from jaxmbs.planar.outlines import FunctionOutline as FunctionOutline
 from jaxmbs.planar.outlines import SplineOutline as SplineOutline
+from jaxmbs.planar.polylines import RoundedPolyline as RoundedPolyline
 from jaxmbs.planar.relative import Distance as Distance
 from jaxmbs.planar.relative import RelativeAngle as RelativeAngle
 from jaxmbs.planar.relative import RelativeX as RelativeX

@@ -1,4 +1,4 @@
-"""Belts and chains that do not slip, and ropes that slide over pulleys."""
+"""Belts and chains that do not slip, also elastic ones, and ropes that slide over pulleys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import MarkedConstraint, check_positive, require
-from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.element import MarkedConstraint, check_not_negative, check_positive, require
+from jaxmbs.forces.force import AbstractForce
+from jaxmbs.forces.state import State
+from jaxmbs.numerics.arrays import Structured, check_fields, is_concrete, real
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
 from jaxmbs.planar.body import Pose
 from jaxmbs.planar.element import PlanarConstraint, square
@@ -23,8 +25,8 @@ from jaxmbs.planar.element import PlanarConstraint, square
 MAX_RADIUS_RATIO = 0.1
 
 
-class AbstractBelt(PlanarConstraint, MarkedConstraint):
-    """A belt or rope without mass that runs over pulleys, inextensible and always tight.
+class AbstractPath(Structured):
+    """The path of a belt or rope over pulleys.
 
     A span is the straight part between two pulleys that follow each other. Let c_a and c_b be the centres of its pulleys,
     ρ_a and ρ_b their signed radii, d = c_b − c_a, u the unit vector along the span in the direction of travel, ψ its
@@ -46,7 +48,6 @@ class AbstractBelt(PlanarConstraint, MarkedConstraint):
     others: tuple[str, ...] = eqx.field(static=True)  # type: ignore[misc]
     points: Array = real((None, 2))
     radii: Array = real((None,))
-    length_fields: ClassVar[tuple[str, ...]] = ("points", "radii")
 
     @property
     def bodies(self) -> tuple[str, ...]:
@@ -97,13 +98,54 @@ class AbstractBelt(PlanarConstraint, MarkedConstraint):
         lengths = [length for length, _ in spans]
         return sum(lengths[1:] + arcs, start=lengths[0])
 
-    def check(self) -> None:
-        """Raise `ValueError` unless each pulley has a centre and a radius."""
-        super().check()
+    def rolled_length(self, poses: tuple[Pose, ...], spans: list[tuple[Array, Array]], k: int) -> Float[Array, ""]:
+        """Return L + ρ_b φ_b − ρ_a φ_a of span k."""
+        a, b = self.pairs()[k]
+        return spans[k][0] + self.radii[b] * poses[b].phi - self.radii[a] * poses[a].phi
+
+    def stretch(self, poses: tuple[Pose, ...], spans: list[tuple[Array, Array]], k: int, drawn, advance) -> Array:
+        """Return L − (ρ_b − ρ_a) (ψ − ψ₀) + ρ_b φ_b − ρ_a φ_a − s of span k, with ψ₀ `drawn` and s `advance`."""
+        (a, b), along, u = self.pairs()[k], direction(drawn), spans[k][1]
+        turned = bearing(jnp.stack([along @ u, perpendicular(along) @ u]))
+        change = self.radii[b] - self.radii[a]
+        gap = self.rolled_length(poses, spans, k) - change * turned - advance
+        # A full turn of the span changes the gap by a multiple of this length. If it is small, a belt that is a little
+        # off could be taken for one that has turned more often.
+        turn = 2 * jnp.pi * change
+        is_turn = change**2 > (MAX_RADIUS_RATIO * spans[k][0]) ** 2
+        turns = jax.lax.stop_gradient(jnp.round(gap / jnp.where(is_turn, turn, 1)))
+        return gap - jnp.where(is_turn, turns * turn, 0)
+
+    def drawn_spans(self, poses: tuple[Pose, ...], count: int) -> list[Array]:
+        """Return ψ₀ of all spans and s of the first `count` of them, of a belt that is put on at these poses."""
+        spans = self.spans(poses)
+        advances = [self.rolled_length(poses, spans, k) for k in range(count)]
+        return [jnp.stack([bearing(u) for _, u in spans]), jnp.stack(advances)]
+
+    def check_path(self, inner: Array) -> None:
+        """Raise `ValueError` unless each pulley has a centre and a radius, and the radii `inner` are not zero."""
         count = len(self.bodies)
         for name in ("points", "radii"):
             given = len(getattr(self, name))
             require(given == count, f"{name} must have an entry for each of the {count} bodies, got {given}")
+        require(
+            not is_concrete(inner) or np.all(np.asarray(inner) != 0),
+            "radii of pulleys must not be zero, except at ends",
+        )
+
+    def check_marks(self, directions: Array | None, advances: Array | None, rows: int) -> None:
+        """Raise `ValueError` unless ψ₀, for each span, and s, for each of some `rows`, are both given or both missing."""
+        together = (directions is None) == (advances is None)
+        require(together, "directions and advances must be given together")
+        for name, given, count in (("directions", directions, len(self.pairs())), ("advances", advances, rows)):
+            if given is not None:
+                require(len(given) == count, f"{name} must have {count} entries, got {len(given)}")
+
+
+class AbstractBelt(AbstractPath, PlanarConstraint, MarkedConstraint):
+    """A belt or rope without mass that runs over pulleys, inextensible and always tight; see `AbstractPath`."""
+
+    length_fields: ClassVar[tuple[str, ...]] = ("points", "radii")
 
 
 def first_two(bodies: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
@@ -182,32 +224,15 @@ class Belt(AbstractBelt):
         del t
         poses, rows = (i, j, *others), []
         spans, (directions, advances) = self.spans(poses), self.marks
-        for k, (a, b) in enumerate(self.pairs()[: self._own_rows]):
-            along, u = direction(directions[k]), spans[k][1]
-            turned = bearing(jnp.stack([along @ u, perpendicular(along) @ u]))
-            change = self.radii[b] - self.radii[a]
-            gap = self._rolled_length(poses, spans, k) - change * turned - advances[k]
-            # A full turn of the span changes the gap by a multiple of this length. If it is small, a belt that is a little
-            # off could be taken for one that has turned more often.
-            turn = 2 * jnp.pi * change
-            counts = change**2 > (MAX_RADIUS_RATIO * spans[k][0]) ** 2
-            turns = jax.lax.stop_gradient(jnp.round(gap / jnp.where(counts, turn, 1)))
-            rows.append(gap - jnp.where(counts, turns * turn, 0))
+        for k in range(self._own_rows):
+            rows.append(self.stretch(poses, spans, k, directions[k], advances[k]))
         if self.length is not None:
             rows.append(self.total_length(spans) - self.length)
         return jnp.stack(rows)
 
     def drawn_marks(self, i, j, *others):
         """Return [ψ₀, s] of the belt in this position; no extra coordinates."""
-        poses = (i, j, *others)
-        spans = self.spans(poses)
-        advances = [self._rolled_length(poses, spans, k) for k in range(self._own_rows)]
-        return [jnp.stack([bearing(u) for _, u in spans]), jnp.stack(advances)], ()
-
-    def _rolled_length(self, poses: tuple[Pose, ...], spans: list[tuple[Array, Array]], k: int) -> Array:
-        """Return L + ρ_b φ_b − ρ_a φ_a of span k."""
-        a, b = self.pairs()[k]
-        return spans[k][0] + self.radii[b] * poses[b].phi - self.radii[a] * poses[a].phi
+        return self.drawn_spans((i, j, *others), self._own_rows), ()
 
     def check(self) -> None:
         """Raise `ValueError` for numbers that do not fit each other, a pulley without radius, a length with `ends`."""
@@ -217,16 +242,130 @@ class Belt(AbstractBelt):
             "length is for closed belts; leave it out if ends=True",
         )
         check_positive(self, "length")
-        marks = {"directions": len(self.pairs()), "advances": self._own_rows}
-        for name, count in marks.items():
-            given = getattr(self, name)
-            require((given is None) == self.lacks_marks, "directions and advances must be given together")
-            require(given is None or len(given) == count, f"{name} must have {count} entries, got {np.size(given)}")
-        inner = self.radii if self.closed else self.radii[1:-1]
-        require(
-            not is_concrete(inner) or np.all(np.asarray(inner) != 0),
-            "radii of pulleys must not be zero, except at ends",
-        )
+        self.check_path(self.radii if self.closed else self.radii[1:-1])
+        self.check_marks(self.directions, self.advances, self._own_rows)
+
+
+class ElasticBelt(AbstractPath, AbstractForce):
+    """A belt or chain that stretches and does not slip on its pulleys, a force in place of a `Belt`.
+
+    The elongation of a span is Φ of a `Belt`, e = L − (ρ_b − ρ_a) (ψ − ψ₀) + ρ_b φ_b − ρ_a φ_a − s. It is zero in all spans
+    when the belt is put on, with the tension T₀. The tension of a span is
+
+        T = T₀ + k e + c ė,
+
+    and zero where T₀ + k e or T is negative: then it is slack. T acts on both pulleys along the span. The stretch of the
+    belt on the pulleys does not count.
+
+    V = (T₀ + k e)² / 2k over the spans that are not slack.
+
+    Args:
+        bodies, points, radii, ends: as for `Belt`.
+        stiffness: k (spans,), E A / L for a span of length L and cross-section A.
+        damping: c, of each span.
+        tension: T₀, when the belt is put on.
+        directions, advances: ψ₀ and s (spans,), as for `Belt`, but with an entry for each span. `mbs.with_marks` measures
+            them in the guess.
+
+    Examples:
+        >>> belt = planar.ElasticBelt(("a", "b"), ((0, 0), (0, 0)), (1.0, 2.0), stiffness=(1e4, 1e4), tension=100.0)
+        >>> mech = mbs.Mechanism({"a": planar.Body(), "b": planar.Body()}, forces={"belt": belt})
+        >>> drawn = mbs.with_marks(mech, {"a": (0, 0, 0), "b": (5, 0, 0)})
+        >>> print(mbs.generalized_force(drawn, {"a": (0, 0, 0.001), "b": (5, 0, 0)}, jnp.zeros(6)).round(2))
+        [195.96   4.    -20.   -195.96  -4.    40.  ]
+    """
+
+    stiffness: Array = real((None,))
+    damping: Array = real()
+    tension: Array = real()
+    ends: bool = eqx.field(static=True, default=False)
+    directions: Array | None = real((None,), optional=True, default=None)
+    advances: Array | None = real((None,), optional=True, default=None)
+    mark_fields: ClassVar[tuple[str, ...]] = ("directions", "advances")
+
+    def __init__(
+        self,
+        bodies,
+        points,
+        radii,
+        stiffness,
+        damping=0.0,
+        tension=0.0,
+        ends=False,
+        directions=None,
+        advances=None,
+    ):
+        self.i, self.j, self.others = first_two(bodies)
+        self.points, self.radii = points, radii
+        self.stiffness, self.damping, self.tension = stiffness, damping, tension
+        self.ends, self.directions, self.advances = ends, directions, advances
+
+    @property
+    def closed(self) -> bool:
+        """True if a span leads from the last pulley to the first one."""
+        return not self.ends
+
+    @property
+    def acts_on(self) -> tuple[str, ...]:
+        """Names of the bodies of the pulleys, each once."""
+        return tuple(dict.fromkeys(self.bodies))
+
+    @property
+    def lacks_marks(self) -> bool:
+        """True if `directions` and `advances` have not been given or measured."""
+        return self.directions is None
+
+    def drawn_marks(self, *poses: Pose) -> list[Array]:
+        """Return [ψ₀, s] of the belt at these poses of its bodies."""
+        return self.drawn_spans(poses, len(self.pairs()))
+
+    def _pulls(self, state: State) -> list[tuple[Array, Array, Array]]:
+        """Return the unit vector, T₀ + k e, and the tension of each span."""
+        require(not self.lacks_marks, "the belt has not been put on: use mbs.with_marks(mech, guess)")
+        assert self.directions is not None
+        assert self.advances is not None
+        poses = tuple(state.poses[body] for body in self.bodies)
+        speeds = [state.velocities[body] for body in self.bodies]
+        spans, found = self.spans(poses), []
+        for k, (a, b) in enumerate(self.pairs()):
+            u = spans[k][1]
+            apart = poses[b].velocity(self.points[b], speeds[b]) - poses[a].velocity(self.points[a], speeds[a])
+            rate = u @ apart + self.radii[b] * speeds[b][2] - self.radii[a] * speeds[a][2]
+            pull = self.tension + self.stiffness[k] * self.stretch(
+                poses, spans, k, self.directions[k], self.advances[k]
+            )
+            found.append((u, pull, jnp.where(pull > 0, jnp.maximum(pull + self.damping * rate, 0), 0)))
+        return found
+
+    def generalized(self, state):
+        """Return the generalized force (m,) of the tensions on all bodies."""
+        total = jnp.zeros_like(state.v)
+        for (a, b), (u, _, tension) in zip(self.pairs(), self._pulls(state), strict=True):
+            for k, sign in ((a, 1), (b, -1)):
+                load = state.poses[self.bodies[k]].force_at(self.points[k], sign * tension * u)
+                load = load.at[2].add(sign * tension * self.radii[k])
+                total = total + state.generalized({self.bodies[k]: load})
+        return total
+
+    def potential(self, state):
+        """Return Σ (T₀ + k e)² / 2k over the spans that are not slack."""
+        pulls = jnp.stack([jnp.maximum(pull, 0) for _, pull, _ in self._pulls(state)])
+        return jnp.sum(pulls**2 / (2 * self.stiffness))
+
+    def measures(self, state):
+        """Return the tensions of all spans, (spans,)."""
+        return {"force": jnp.stack([tension for *_, tension in self._pulls(state)])}
+
+    def check(self, dimension):
+        """Raise `ValueError` for numbers that are missing, have a wrong sign, or do not fit each other."""
+        require(dimension == 2, "belts are for planar mechanisms only")
+        check_fields(self)
+        spans = len(self.pairs())
+        require(len(self.stiffness) == spans, f"stiffness must have {spans} entries, one for each span")
+        check_positive(self, "stiffness")
+        check_not_negative(self, "damping", "tension")
+        self.check_path(self.radii if self.closed else self.radii[1:-1])
+        self.check_marks(self.directions, self.advances, spans)
 
 
 class Rope(AbstractBelt):
@@ -276,6 +415,7 @@ class Rope(AbstractBelt):
     def check(self) -> None:
         """Raise `ValueError` for numbers that do not fit each other, or an end with a radius."""
         super().check()
+        self.check_path(jnp.ones(0))
         check_positive(self, "length")
         ends = self.radii[0], self.radii[-1]
         known = all(map(is_concrete, ends))

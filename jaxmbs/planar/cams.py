@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import abc
+from typing import Any, ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -11,12 +13,23 @@ from jaxmbs.element import errors_of, require
 from jaxmbs.numerics.arrays import real
 from jaxmbs.numerics.plane import perpendicular
 from jaxmbs.planar.body import Pose
+from jaxmbs.planar.contact import FlatContact, OutlineContact
 from jaxmbs.planar.element import ORIGIN, Points, length
-from jaxmbs.planar.outlines import CURVATURE_ROUNDING, AbstractOutline, smallest_curvature
+from jaxmbs.planar.outlines import CURVATURE_ROUNDING, AbstractOutline, FunctionOutline, smallest_curvature
 
 
 class Contact(Points):
     """A contact of outlines. Its extra coordinates are the polar angles of the contact on each outline, in order."""
+
+    one_sided: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def contact_force(self, **law: Any) -> OutlineContact | FlatContact:
+        """Return a force instead of this constraint, which pushes only. It takes the keywords of the force's law."""
+
+    def _fields(self, *names: str) -> dict[str, Any]:
+        """Return fields by their names."""
+        return {name: getattr(self, name) for name in names}
 
     @property
     def outlines(self) -> dict[str, AbstractOutline]:
@@ -60,9 +73,10 @@ class CamFollower(Contact):
         i, j: names of the bodies.
         point_i, point_j: centres of the outlines in the body frames.
         outline_i, outline_j: ρ(α), both closed, or with the `part` that touches. If one is hollow, its radius of
-            curvature must be larger than that of the other, so that they touch at one point only. A contact can pull as
-            well as push; `Reaction.pulls` is True at times at which it would have to pull. `OutlineContact` simulates
-            the lift-off.
+            curvature must be larger than that of the other, so that they touch at one point only.
+        one_sided: True for a follower that rests on its cam: `Reactions.lifts` is True at times at which the contact
+            would have to pull it. False for a follower that is held on both sides, as by a groove. Both are the same
+            constraint; `contact_force` simulates the lift-off.
 
     Examples:
         >>> wheel, roller = planar.FunctionOutline(1.0), planar.FunctionOutline(0.5)
@@ -76,6 +90,7 @@ class CamFollower(Contact):
 
     outline_i: AbstractOutline
     outline_j: AbstractOutline
+    one_sided: bool = eqx.field(static=True, default=True, kw_only=True)
     rows: ClassVar[int] = 3
     extra: ClassVar[tuple[str, ...]] = ("alpha_i", "alpha_j")
 
@@ -88,11 +103,17 @@ class CamFollower(Contact):
         return jnp.append(contact_i - contact_j, perpendicular(tangent_i) @ tangent_j)
 
     def push(self, i, j, alpha_i, alpha_j):
-        """Return the unit normal (2,), in the ground frame, along which outline i can push body j."""
+        """Return the unit normal (2,), in the ground frame, along which outline i can push body j, if one-sided."""
+        if not self.one_sided:
+            return None
         normal_i, normal_j = outward_normal(i, self.outline_i, alpha_i), outward_normal(j, self.outline_j, alpha_j)
         # If one outline is inside the other, the more curved one is the inner one, and pushes outwards.
         inner_i = self.outline_i.curvature(alpha_i) >= self.outline_j.curvature(alpha_j)
         return jnp.where((normal_i @ normal_j < 0) | inner_i, normal_i, -normal_j)
+
+    def contact_force(self, **law):
+        """Return the `OutlineContact` of the same outlines, with its keywords, such as `inside=True`."""
+        return OutlineContact(**self._fields("i", "j", "point_i", "point_j", "outline_i", "outline_j"), **law)
 
     def check(self):
         """Raise `ValueError` for unusable outlines, or a hollow that is narrower than the other outline's curve."""
@@ -113,9 +134,9 @@ class CamFlatFollower(Contact):
         i, j: names of the bodies. The cam is i.
         point_i: centre of the outline in the frame of i.
         point_j: Q, a point of the face in the frame of j.
-        outline_i: ρ(α), convex, or with a convex `part` that touches. A contact can pull as well as push;
-            `Reaction.pulls` is True at times at which it would have to pull. `FlatContact` simulates the lift-off.
+        outline_i: ρ(α), convex, or with a convex `part` that touches.
         axis_j: direction of the face in the frame of j; x unless given.
+        one_sided: see `CamFollower`.
 
     Examples:
         >>> touch = planar.CamFlatFollower("cam", "ground", (0.5, 0), (0, 0), planar.FunctionOutline(1.0))
@@ -126,6 +147,7 @@ class CamFlatFollower(Contact):
 
     outline_i: AbstractOutline
     axis_j: Array = real((2,), default=(1.0, 0.0))
+    one_sided: bool = eqx.field(static=True, default=True, kw_only=True)
     rows: ClassVar[int] = 2
     extra: ClassVar[tuple[str, ...]] = ("alpha_i",)
 
@@ -138,7 +160,11 @@ class CamFlatFollower(Contact):
 
     def push(self, i, j, alpha_i):
         """Return the outward unit normal (2,) of the cam, in the ground frame, along which it can push body j."""
-        return outward_normal(i, self.outline_i, alpha_i)
+        return outward_normal(i, self.outline_i, alpha_i) if self.one_sided else None
+
+    def contact_force(self, **law):
+        """Return the `FlatContact` of the same outline and face, with its keywords."""
+        return FlatContact(**self._fields("i", "j", "point_i", "point_j", "outline_i", "axis_j"), **law)
 
     def check(self):
         """Raise `ValueError` for an axis without length, or an outline that is unusable or not convex."""
@@ -160,6 +186,7 @@ class PointFollower(Contact):
         point_j: centre of the slot's polar form in the frame of j; the origin unless given.
         outline_j: ρ(α). If it has a `part`, from one end of the slot to the other, `Reaction.outside` is True at times
             at which the pin is outside of it.
+        one_sided: True if there is a wall on one side only, towards the centre of the outline: see `CamFollower`.
 
     Examples:
         >>> slot = planar.PointFollower("a", "ground", (0, 0), (0, 0), planar.FunctionOutline(lambda alpha: 2 + alpha))
@@ -169,12 +196,23 @@ class PointFollower(Contact):
     """
 
     outline_j: AbstractOutline
+    one_sided: bool = eqx.field(static=True)
     rows: ClassVar[int] = 2
     extra: ClassVar[tuple[str, ...]] = ("alpha_j",)
 
-    def __init__(self, i, j, point_i, point_j=ORIGIN, outline_j=None):
+    def __init__(self, i, j, point_i, point_j=ORIGIN, outline_j=None, *, one_sided=False):
         self.i, self.j, self.point_i, self.point_j, self.outline_j = i, j, point_i, point_j, outline_j
+        self.one_sided = one_sided
 
     def residual(self, i, j, t, alpha_j):
         """Return Φ (2,): the vector from the point of the slot at alpha_j to the pin, in the ground frame."""
         return -(j.point(self.point_j + self.outline_j.point(alpha_j)) - i.point(self.point_i))
+
+    def push(self, i, j, alpha_j):
+        """Return the inward unit normal (2,) of the outline in the ground frame, along which the pin can push body j."""
+        return -outward_normal(j, self.outline_j, alpha_j) if self.one_sided else None
+
+    def contact_force(self, **law):
+        """Return the `OutlineContact` of the outline, on its body i, with the pin's centre; with its keywords."""
+        swapped: dict[str, Any] = {"i": self.j, "j": self.i, "point_i": self.point_j, "point_j": self.point_i}
+        return OutlineContact(**swapped, outline_i=self.outline_j, outline_j=FunctionOutline(0.0), **law)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,7 +18,14 @@ from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.plane import bearing, perpendicular
 from jaxmbs.numerics.roots import root_near
 from jaxmbs.planar.element import length, square
-from jaxmbs.planar.outlines import CURVATURE_ROUNDING, AbstractOutline, largest_curvature, smallest_curvature
+from jaxmbs.planar.outlines import (
+    CURVATURE_ROUNDING,
+    AbstractOutline,
+    FunctionOutline,
+    largest_curvature,
+    smallest_curvature,
+)
+from jaxmbs.planar.polylines import RoundedPolyline, nearest_places
 from jaxmbs.programs import open_closure
 
 # Number of angles of each outline among which the search for the nearest points starts.
@@ -43,7 +50,9 @@ class OutlineContact(AbstractBodyContact):
     constraint `CamFollower` describes the same contact if it never opens.
 
     The angles are found by Newton's method from the nearest two of some points on both outlines; derivatives are those of
-    the solution. The outlines must have a single pair of nearest points. Round off a corner with a small circle.
+    the solution. If one outline is a disc, only the angle on the other one is searched. The outlines must have a single
+    pair of nearest points. Shapes with corners and hollows, such as slots and teeth, are a `RoundedPolyline`: it touches
+    discs and others of its kind, at two places at most.
 
     Its potential energy is V = k δⁿ⁺¹ / (n + 1) for δ > 0, else 0.
 
@@ -51,7 +60,8 @@ class OutlineContact(AbstractBodyContact):
         i, j: names of the bodies.
         point_i, point_j: centres of the outlines in the body frames; the origins unless given.
         outline_i, outline_j: ρ(α), both closed, or with the `part` that touches: no force acts outside of it. If one has a
-            hollow, its radius of curvature must be larger than that of the other.
+            hollow, its radius of curvature must be larger than that of the other. Or each a `RoundedPolyline` or a circle.
+            `FunctionOutline(0.0)` is a point.
         stiffness, exponent, restitution, impact_velocity, law, friction, velocity: see `ClearanceRevolute`.
         inside: True if body j is inside outline i, as a roller in a ring; then ν is towards the inside.
 
@@ -63,56 +73,55 @@ class OutlineContact(AbstractBodyContact):
         [1000.    0.    0.]
     """
 
-    outline_i: AbstractOutline = eqx.field(default=None)
-    outline_j: AbstractOutline = eqx.field(default=None)
+    outline_i: Any = eqx.field(default=None)
+    outline_j: Any = eqx.field(default=None)
     inside: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def contacts(self, state):
-        """Return the one place where the outlines touch, or are nearest."""
-        outline_i, outline_j, side = self.outline_i, self.outline_j, 1 if self.inside else -1
+        """Return the place where the outlines touch, or are nearest; two places for polylines."""
         i, j = state.poses[self.i], state.poses[self.j]
         point_i, point_j = points_of(self, i)
         # Everything in axes parallel to those of body i, from the centre of its outline.
         centre, turn = i.components(j.point(point_j) - i.point(point_i)), i.a.T @ j.a
-        on_i, on_j = outline_i.point, lambda alpha: centre + turn @ outline_j.point(alpha)
-
-        def residual(alpha):
-            """Return the distance of the points along the tangent of i, and the angle between the tangents."""
-            tangent_i, tangent_j = unit(outline_i.tangent(alpha[0])), side * turn @ unit(outline_j.tangent(alpha[1]))
-            apart = on_j(alpha[1]) - on_i(alpha[0])
-            return jnp.stack(
-                [tangent_i @ apart, jnp.arctan2(perpendicular(tangent_i) @ tangent_j, tangent_i @ tangent_j)]
+        line_i, line_j = as_polyline(self.outline_i), as_polyline(self.outline_j)
+        if line_i is not None and line_j is not None:
+            found = between_polylines(self, line_i, line_j, centre, turn)
+        elif line_j is not None:
+            found = [on_disc(self.outline_i, self.outline_j, centre, turn, self.inside)]
+        elif line_i is not None and not self.inside:
+            back = on_disc(self.outline_j, self.outline_i, -(turn.T @ centre), turn.T)
+            found = [
+                Place(centre + turn @ back.second, centre + turn @ back.first, -(turn @ back.normal), back.is_active)
+            ]
+        else:
+            found = [between_outlines(self, centre, turn)]
+        return [
+            Touch(
+                i.point(point_i + (place.first + place.second) / 2),
+                i.direction(place.normal),
+                place.normal @ (place.second - place.first),
+                place.is_active,
             )
-
-        angles_i, angles_j = start_angles(outline_i, centre.dtype), start_angles(outline_j, centre.dtype)
-        table_i, table_j = jax.vmap(on_i)(angles_i), jax.vmap(on_j)(angles_j)
-        at_i = nearest(table_i, centre)
-        at_j = nearest(table_j, table_i[at_i])
-        # Once more, because the nearest points may be away from the line through the centres.
-        at_i = nearest(table_i, table_j[at_j])
-        at_j = nearest(table_j, table_i[at_i])
-        start = jnp.stack([angles_i[at_i], angles_j[at_j]])
-        alpha = contact_angles(residual, start, (outline_i, outline_j))
-        first, second = on_i(alpha[0]), on_j(alpha[1])
-        normal = side * outward_normal(outline_i, alpha[0])
-        depth = normal @ (second - first)
-        excess = -side * (length(second) - outline_i.radius(bearing(second)))
-        is_active = is_on_part(outline_i, alpha[0]) & is_on_part(outline_j, alpha[1])
-        if outline_i.span is None:
-            is_active = is_active & ((depth <= 0) | (excess <= WRONG_SIDE * length(first)))
-        place = i.point(point_i + (first + second) / 2)
-        return [Touch(place, i.direction(normal), depth, is_active)]
+            for place in found
+        ]
 
     def check(self, dimension):
         """Raise `ValueError` for unusable outlines, or curvatures with which they touch at several points."""
         check_planar(dimension)
         super().check(dimension)
-        check_outlines(self, "outline_i", "outline_j")
-        if self.inside:
+        check_outlines(self, "outline_i", "outline_j", kinds=(AbstractOutline, RoundedPolyline))
+        outlines: tuple[Any, Any] = self.outline_i, self.outline_j
+        if any(isinstance(outline, RoundedPolyline) for outline in outlines):
+            require(
+                all(as_polyline(outline) is not None for outline in outlines),
+                "a RoundedPolyline can touch only another one, or a circle, FunctionOutline(radius)",
+            )
+            require(not self.inside, "inside is not for a RoundedPolyline: its hollows are part of it")
+        elif self.inside:
             freedom = smallest_curvature(self.outline_j) - largest_curvature(self.outline_i)
             require(freedom > 0, "outline_j must be more curved than outline_i everywhere, to be inside of it")
         else:
-            total = smallest_curvature(self.outline_i) + smallest_curvature(self.outline_j)
+            total = sum(np.inf if is_point(outline) else smallest_curvature(outline) for outline in outlines)
             require(
                 total > -CURVATURE_ROUNDING,
                 "the outlines are not convex enough: the radius of a hollow must be larger than that of the other outline; "
@@ -178,6 +187,100 @@ class FlatContact(AbstractBodyContact):
             smallest_curvature(self.outline_i) > -CURVATURE_ROUNDING,
             "outline_i is not convex: a flat face cannot touch its hollows",
         )
+
+
+class Place(NamedTuple):
+    """A place where two outlines are near each other, in the axes of body i, from the centre of its outline.
+
+    Attributes:
+        first, second: (2,), the points on outline i and on outline j.
+        normal: (2,), unit vector; the force on body j is against it.
+        is_active: False outside of the parts that are meant to touch.
+    """
+
+    first: Float[Array, "2"]
+    second: Float[Array, "2"]
+    normal: Float[Array, "2"]
+    is_active: Bool[Array, ""] | bool
+
+
+def between_polylines(
+    contact: OutlineContact, line_i: RoundedPolyline, line_j: RoundedPolyline, centre, turn
+) -> list[Place]:
+    """Return the nearest places of two polylines, or of a disc in a round hole."""
+    places = []
+    for near in nearest_places(line_i, line_j, lambda points: centre[None] + points @ turn.T):
+        apart = near.second - near.first
+        away = unit(jnp.where(jnp.all(apart == 0), jnp.asarray([1, 0], apart.dtype), apart))
+        side = 1 if contact.inside else -1
+        on_i, on_j = near.first + line_i.radius * away, near.second + side * line_j.radius * away
+        is_active = near.exists & faces(contact.outline_i, away) & faces(contact.outline_j, side * turn.T @ away)
+        places.append(Place(on_i, on_j, side * away, is_active))
+    return places
+
+
+def on_disc(outline: Any, disc: Any, centre, turn, inside=False) -> Place:
+    """Return the nearest place of an outline and of a disc, which is body j here."""
+
+    def residual(alpha):
+        """Return the distance of the disc's centre from the normal of the outline."""
+        return (unit(outline.tangent(alpha[0])) @ (centre - outline.point(alpha[0])))[None]
+
+    angles = start_angles(outline, centre.dtype)
+    start = angles[nearest(jax.vmap(outline.point)(angles), centre)]
+    (alpha,) = contact_angles(residual, start[None], (outline,))
+    normal = (1 if inside else -1) * outward_normal(outline, alpha)
+    is_active = is_on_part(outline, alpha) & faces(disc, turn.T @ normal)
+    return Place(outline.point(alpha), centre + disc.radius(alpha) * normal, normal, is_active)
+
+
+def between_outlines(contact: OutlineContact, centre, turn) -> Place:
+    """Return the nearest place of any two outlines."""
+    outline_i, outline_j, side = contact.outline_i, contact.outline_j, 1 if contact.inside else -1
+    on_i, on_j = outline_i.point, lambda alpha: centre + turn @ outline_j.point(alpha)
+
+    def residual(alpha):
+        """Return the distance of the points along the tangent of i, and the angle between the tangents."""
+        tangent_i, tangent_j = unit(outline_i.tangent(alpha[0])), side * turn @ unit(outline_j.tangent(alpha[1]))
+        apart = on_j(alpha[1]) - on_i(alpha[0])
+        return jnp.stack([tangent_i @ apart, jnp.arctan2(perpendicular(tangent_i) @ tangent_j, tangent_i @ tangent_j)])
+
+    angles_i, angles_j = start_angles(outline_i, centre.dtype), start_angles(outline_j, centre.dtype)
+    table_i, table_j = jax.vmap(on_i)(angles_i), jax.vmap(on_j)(angles_j)
+    at_i = nearest(table_i, centre)
+    at_j = nearest(table_j, table_i[at_i])
+    # Once more, because the nearest points may be away from the line through the centres.
+    at_i = nearest(table_i, table_j[at_j])
+    at_j = nearest(table_j, table_i[at_i])
+    start = jnp.stack([angles_i[at_i], angles_j[at_j]])
+    alpha = contact_angles(residual, start, (outline_i, outline_j))
+    first, second = on_i(alpha[0]), on_j(alpha[1])
+    normal = side * outward_normal(outline_i, alpha[0])
+    depth = normal @ (second - first)
+    excess = -side * (length(second) - outline_i.radius(bearing(second)))
+    is_active = is_on_part(outline_i, alpha[0]) & is_on_part(outline_j, alpha[1])
+    if outline_i.span is None:
+        is_active = is_active & ((depth <= 0) | (excess <= WRONG_SIDE * length(first)))
+    return Place(first, second, normal, is_active)
+
+
+def is_point(outline: Any) -> bool:
+    """Return True for a disc with the known radius zero."""
+    known = isinstance(outline, FunctionOutline) and not callable(outline.rho) and is_concrete(outline.rho)
+    return known and np.shape(outline.rho) == () and outline.rho == 0
+
+
+def as_polyline(outline: AbstractOutline | RoundedPolyline) -> RoundedPolyline | None:
+    """Return a polyline, or a circle as one with a single point; None for other outlines."""
+    if isinstance(outline, FunctionOutline) and not callable(outline.rho):
+        return RoundedPolyline(jnp.zeros((1, 1, 2)), outline.rho)
+    return outline if isinstance(outline, RoundedPolyline) else None
+
+
+def faces(outline: AbstractOutline | RoundedPolyline, direction: Float[Array, "2"]) -> Bool[Array, ""] | bool:
+    """Return True if the part of a disc that touches is in a direction from its centre, or if there is no part."""
+    inside = None if isinstance(outline, RoundedPolyline) else outline.within(bearing(direction))
+    return True if inside is None else inside
 
 
 def contact_angles(
@@ -257,11 +360,13 @@ def check_planar(dimension: int) -> None:
     require(dimension == 2, "outline contacts are for planar mechanisms only")
 
 
-def check_outlines(element: Any, *names: str) -> None:
-    """Raise `ValueError` for an outline that is missing or cannot be used."""
+def check_outlines(element: Any, *names: str, kinds: tuple[type, ...] = (AbstractOutline,)) -> None:
+    """Raise `ValueError` for an outline that is missing, of another kind, or cannot be used."""
     for name in names:
         outline = getattr(element, name)
         require(outline is not None, f"{name} is missing")
-        require(isinstance(outline, AbstractOutline), f"{name} must be an outline, got {outline!r}")
+        if is_point(outline) and RoundedPolyline in kinds:
+            continue
+        require(isinstance(outline, kinds), f"{name} must be an outline, got {outline!r}")
         with errors_of(name):
             outline.check()

@@ -7,8 +7,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import MarkedConstraint, require
+from jaxmbs.element import MarkedConstraint, check_pressure_angle, require
 from jaxmbs.numerics.arrays import is_concrete, real
+from jaxmbs.numerics.involute import flank_advance
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
 from jaxmbs.planar.element import Points, length, square
 
@@ -29,6 +30,11 @@ class Gear(Points, MarkedConstraint):
     distance between the centres is arbitrary. For pulleys of about equal size, |R_i + R_j| at most a tenth of that
     distance, Φ = R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π − (R_i + R_j) θ with θ in (−π, π].
 
+    The reaction is the tangential force in the pitch circles. With a `pressure_angle` α it is the normal force between
+    involute teeth: R_i φ_i + R_j φ_j has (R_i + R_j) (inv α_w − inv α) added, with inv α = tan α − α and
+    cos α_w = |R_i + R_j| cos α / d at the distance d of the centres. The ratio is the same at any d, and the reaction has
+    the radial part tan α_w times the tangential one.
+
     Args:
         i, j: names of the bodies.
         point_i, point_j: centres of the gears in the body frames.
@@ -37,6 +43,10 @@ class Gear(Points, MarkedConstraint):
             given for an internal gear, subtract π from the other gear's angle; Haug (3.4.7). If neither is given,
             the gears mesh as they are drawn: the marks are those that touch in the guess; see `mbs.with_marks`. If one
             is given, the other is zero.
+        pressure_angle: α in radians. It is positive for the flanks whose forces turn gears of positive radius
+            counter-clockwise and one of negative radius clockwise, negative for the other flanks. Only these flanks touch:
+            `Reaction.pulls` is True at times at which they would have to pull. `mbs.GearMesh` has both. None: the
+            reaction is tangential.
 
     Examples:
         >>> mesh = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
@@ -50,6 +60,7 @@ class Gear(Points, MarkedConstraint):
     radius_j: Array = real()
     angle_i: Array | None = real(optional=True, default=None)
     angle_j: Array | None = real(optional=True, default=None)
+    pressure_angle: Array | None = real(optional=True, default=None)
     rows: ClassVar[int] = 1
 
     def residual(self, i, j, t):
@@ -58,6 +69,8 @@ class Gear(Points, MarkedConstraint):
         d = self.separation(i, j)
         advance = self.radius_i * (i.phi + angle_i) + self.radius_j * (j.phi + angle_j - jnp.pi)
         total = self.radius_i + self.radius_j
+        if self.pressure_angle is not None:
+            advance = advance + flank_advance(total, square(d), self.pressure_angle)
         equal = total**2 <= (MAX_PULLEY_DIFFERENCE * MAX_PULLEY_DIFFERENCE) * square(d)
         theta = advance / jnp.where(equal, 1, total)
         # θ is compared as a number here. As a direction, many turns of θ would be close together for equal pulleys.
@@ -66,20 +79,36 @@ class Gear(Points, MarkedConstraint):
 
     def drawn_marks(self, i, j):
         """Return the angles [θ_i, θ_j] in radians of the points that touch, in the body frames; no extra coordinates."""
-        theta = bearing(self.separation(i, j))
-        return [theta - i.phi, theta + jnp.pi - j.phi], ()
+        d = self.separation(i, j)
+        theta = bearing(d)
+        on_i, on_j = theta - i.phi, theta + jnp.pi - j.phi
+        if self.pressure_angle is not None:
+            total = self.radius_i + self.radius_j
+            on_j = on_j - flank_advance(total, square(d), self.pressure_angle) / self.radius_j
+        return [on_i, on_j], ()
+
+    def push(self, i, j):
+        """Return the unit vector in which the teeth force the gears apart; None without a `pressure_angle`."""
+        if self.pressure_angle is None:
+            return None
+        d = self.separation(i, j)
+        return jnp.sign(self.radius_i + self.radius_j) * d / length(d)
 
     def check(self):
-        """Raise `ValueError` for wrong shapes, or a radius of zero."""
+        """Raise `ValueError` for wrong shapes, a radius of zero, or a pressure angle that no teeth have."""
         super().check()
         for name, radius in (("radius_i", self.radius_i), ("radius_j", self.radius_j)):
             require(not is_concrete(radius) or radius != 0, f"{name} must not be zero")
+        check_pressure_angle(self)
 
 
 class RackPinion(Points, MarkedConstraint):
     """A pinion on body j rolls on a rack on body i; Haug (3.4.12), (3.4.13).
 
     Φ = ((r_j^P − r_i^Q)ᵀ v_i − v_i R_j α_j, (r_j^P − r_i^P)ᵀ v_i⊥ − v_i R_j), α_j = φ_i + θ_i − φ_j − θ_j + 3π/2.
+
+    With a `pressure_angle` α there is one equation, the first one plus tan α times the second, for a pinion whose centre
+    other constraints hold at the distance R_j from the rack. The reaction is then the normal force between the teeth.
 
     Args:
         i, j: names of the bodies. The rack is on i.
@@ -89,6 +118,7 @@ class RackPinion(Points, MarkedConstraint):
         radius_j: R_j, positive if the pinion is on the left of the rack seen along v_i, else negative.
         angle_i, angle_j: θ_i and θ_j in radians, which set the advance at assembly. If neither is given, the pinion
             meshes as it is drawn in the guess; see `mbs.with_marks`. If one is given, the other is zero.
+        pressure_angle: α in radians, positive for the flanks whose force turns the pinion counter-clockwise; see `Gear`.
 
     Examples:
         >>> rolling = planar.RackPinion("ground", "pinion", (0, 0), (0, 0), (1, 0), radius_j=0.5, angle_i=jnp.pi / 2)
@@ -102,25 +132,43 @@ class RackPinion(Points, MarkedConstraint):
     radius_j: Array = real()
     angle_i: Array | None = real(optional=True, default=None)
     angle_j: Array | None = real(optional=True, default=None)
-    rows: ClassVar[int] = 2
+    pressure_angle: Array | None = real(optional=True, default=None)
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        """Length of Φ: 1 with a `pressure_angle`, else 2."""
+        return 2 if self.pressure_angle is None else 1
 
     def residual(self, i, j, t):
-        """Return Φ (2,), times ‖v_i‖: the gap of rolling on the rack, and the distance of the centre from it minus R_j."""
+        """Return Φ, times ‖v_i‖: the gap of rolling on the rack, and the distance of the centre from it minus R_j."""
         v, v_length = i.direction(self.axis_i), length(self.axis_i)
         d = self.separation(i, j)
         angle_i, angle_j = self.marks
         alpha = i.phi + angle_i - j.phi - angle_j + 3 * jnp.pi / 2
         rolling = (d - v) @ v - v_length * self.radius_j * alpha
-        return jnp.stack([rolling, perpendicular(v) @ d - v_length * self.radius_j])
+        apart = perpendicular(v) @ d - v_length * self.radius_j
+        if self.pressure_angle is None:
+            return jnp.stack([rolling, apart])
+        return (rolling + jnp.tan(self.pressure_angle) * apart)[None]
+
+    def push(self, i, j):
+        """Return the unit vector in which the teeth force pinion and rack apart; None without a `pressure_angle`."""
+        if self.pressure_angle is None:
+            return None
+        return jnp.sign(self.radius_j) * perpendicular(i.direction(self.axis_i)) / length(self.axis_i)
 
     def drawn_marks(self, i, j):
         """Return the angles [θ_i, θ_j] in radians with which the pinion meshes; no extra coordinates."""
         v, d = i.direction(self.axis_i), self.separation(i, j)
         alpha = (d - v) @ v / (length(self.axis_i) * self.radius_j)
+        if self.pressure_angle is not None:
+            apart = perpendicular(v) @ d / (length(self.axis_i) * self.radius_j) - 1
+            alpha = alpha + jnp.tan(self.pressure_angle) * apart
         angle_i = bearing(jnp.asarray(self.axis_i))
         return [angle_i, i.phi + angle_i - j.phi + 3 * jnp.pi / 2 - alpha], ()
 
     def check(self):
-        """Raise `ValueError` for wrong shapes, an axis without length, or a radius of zero."""
+        """Raise `ValueError` for wrong shapes, an axis without length, a radius of zero, or a wrong pressure angle."""
         super().check()
         require(not is_concrete(self.radius_j) or self.radius_j != 0, "radius_j must not be zero")
+        check_pressure_angle(self)

@@ -8,9 +8,10 @@ from jaxmbs.spatial.drivers import DistanceDriver as DistanceDriver
 from jaxmbs.spatial.drivers import RevoluteDriver as RevoluteDriver
 from jaxmbs.spatial.drivers import TranslationalDriver as TranslationalDriver
 from jaxmbs.spatial.frame import Frame as Frame
+from jaxmbs.spatial.gears import Gear as Gear
+from jaxmbs.spatial.gears import WormGear as WormGear
 from jaxmbs.spatial.joints import AxisDistance as AxisDistance
 from jaxmbs.spatial.joints import Distance as Distance
-from jaxmbs.spatial.joints import Gear as Gear
 from jaxmbs.spatial.joints import Screw as Screw
 from jaxmbs.spatial.joints import Universal as Universal
 from jaxmbs.spatial.pairs import ConstantVelocity as ConstantVelocity

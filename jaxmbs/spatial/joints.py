@@ -1,4 +1,4 @@
-"""Joints of space that are not lower pairs: universal, distances, screw, gear."""
+"""Joints of space that are not lower pairs: universal, distances, screw."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import MarkedConstraint, MeasuredConstraint, Shared, check_positive, require
+from jaxmbs.element import MeasuredConstraint, Shared, check_positive, require
 from jaxmbs.mobility import Mobility
 from jaxmbs.numerics import rotation
 from jaxmbs.numerics.arrays import is_concrete, real
-from jaxmbs.numerics.plane import bearing
-from jaxmbs.spatial.body import Pose
 from jaxmbs.spatial.element import ORIGIN, Frames, Points, unit
 from jaxmbs.spatial.pairs import orientation_rows, position_rows
 from jaxmbs.spatial.turning import TwoTurns
@@ -230,93 +228,3 @@ def angle_row(p: Float[Array, "4"], angle: Float[Array, ""]) -> Float[Array, ""]
     c, s = jnp.cos(angle / 2), jnp.sin(angle / 2)
     sign = jnp.where(p[0] * c + p[3] * s < 0, -1, 1)
     return 2 * sign * (p[3] * c - p[0] * s)
-
-
-class Gear(Frames, MarkedConstraint):
-    """Pitch cylinders or cones of two bodies roll on each other: R_i (α_i − θ_i) + R_j (α_j − θ_j) = 0. 3 equations.
-
-    α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j;
-    α_j that from point_j to point_i about the axis of j. Both are extra coordinates alpha_i and alpha_j, so that any
-    number of turns counts. Two of the equations fit tan α_i and tan α_j to the positions. The carrier may move; other
-    constraints must hold the gears on it. Axes that are not parallel make bevel or skew gears. Each point must then
-    be off the axis of the other gear.
-
-    Args:
-        i, j: names of the bodies.
-        point_i, point_j: centres of the gears in the body frames; or `Frame`s of the bodies, origin and axes.
-        axis_i, axis_j, frame_i, frame_j: axes of the gears, as for `Revolute`. External gears with parallel axes have
-            them in the same sense. Those of bevel gears both point away from the apex, or both towards it.
-        radius_i, radius_j: pitch radii, or numbers of teeth. An internal gear has a negative radius.
-        angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames. If
-            neither is given, the gears mesh as they are drawn: the marks are those that touch in the guess, of whose
-            alpha_i and alpha_j only the full turns count; see `mbs.with_marks`. If one is given, the other is zero.
-
-    Examples:
-        >>> mesh = spatial.Gear("a", "b", axis_i=(0, 0, 1), radius_i=1.0, radius_j=2.0)
-        >>> mech = mbs.Mechanism({"a": spatial.Body(), "b": spatial.Body()}, {"mesh": mesh})
-        >>> q = {"a": spatial.coordinates(), "b": spatial.coordinates((3, 0, 0)), "mesh": (0.5, jnp.pi)}
-        >>> print(mbs.constraints(mech, q)[2].round(6))  # R_i (α_i − θ_i), drawn with θ_i = 0
-        0.5
-    """
-
-    radius_i: Array = real()
-    radius_j: Array = real()
-    angle_i: Array | None = real(optional=True)
-    angle_j: Array | None = real(optional=True)
-    rows: ClassVar[int] = 3
-    extra: ClassVar[tuple[str, ...]] = ("alpha_i", "alpha_j")
-
-    def __init__(
-        self,
-        i,
-        j,
-        point_i=ORIGIN,
-        point_j=ORIGIN,
-        axis_i=None,
-        axis_j=None,
-        radius_i=None,
-        radius_j=None,
-        angle_i=None,
-        angle_j=None,
-        *,
-        frame_i=None,
-        frame_j=None,
-    ):
-        super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
-        self.radius_i, self.radius_j, self.angle_i, self.angle_j = radius_i, radius_j, angle_i, angle_j
-
-    def residual(self, i, j, t, alpha_i, alpha_j):
-        """Return Φ (3,): the equations of alpha_i and alpha_j, and R_i (α_i − θ_i) + R_j (α_j − θ_j)."""
-        angle_i, angle_j = self.marks
-        rolling = self.radius_i * (alpha_i - angle_i) + self.radius_j * (alpha_j - angle_j)
-        on_i, on_j = self._lines_of_centres(i, j)
-        return jnp.stack([_across(on_i, alpha_i), _across(on_j, alpha_j), rolling])
-
-    def _lines_of_centres(self, i: Pose, j: Pose) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Return the vectors from each gear's centre to the other's, each in the gear's own joint frame."""
-        d = self.separation(i, j)
-        return self.axes_i.T @ i.components(d), self.axes_j.T @ j.components(-d)
-
-    def drawn_marks(self, i, j, alpha_i, alpha_j):
-        """Return the angles [θ_i, θ_j] in radians with which the gears mesh, and (α_i, α_j), nearest to those given."""
-        on_i, on_j = self._lines_of_centres(i, j)
-        angles = [_nearest_turn(bearing(on_i[:2]), alpha_i), _nearest_turn(bearing(on_j[:2]), alpha_j)]
-        return angles, tuple(angles)
-
-    def check(self):
-        """Raise `ValueError` for a radius that is missing or zero, or for wrong shapes and axes."""
-        for name in ("radius_i", "radius_j"):
-            radius = getattr(self, name)
-            require(radius is not None, f"{name} is missing")
-            require(not is_concrete(radius) or np.ndim(radius) != 0 or radius != 0, f"{name} must not be zero")
-        super().check()
-
-
-def _nearest_turn(angle, other):
-    """Return an angle plus the full turns that bring it nearest to another angle."""
-    return angle + 2 * jnp.pi * jnp.round((other - angle) / (2 * jnp.pi))
-
-
-def _across(d, angle):
-    """Return the component of d across the direction at this angle from x in the xy plane: 0 if d points along it."""
-    return d[1] * jnp.cos(angle) - d[0] * jnp.sin(angle)

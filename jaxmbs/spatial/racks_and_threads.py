@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxmbs.element import MarkedConstraint, require
+from jaxmbs.element import MarkedConstraint, check_pressure_angle, require
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.spatial.body import Pose
 from jaxmbs.spatial.element import ORIGIN, Frames
@@ -49,6 +49,9 @@ class RackPinion(TurnByAdvance):
     relative to the rack about their common z axis. Φ = 2 sin((φ − θ_i + θ_j + x / R_j) / 2). Other constraints must
     hold the axes parallel and the pinion's centre at the distance R_j from the pitch line of the rack.
 
+    With a `pressure_angle` α and a `helix_angle` β, x has (y − R_j) tan α / cos β and −z tan β added, where y and z are the
+    other components of the advance. The reaction is then the normal force of the teeth; see `Gear`.
+
     Args:
         i, j: names of the bodies. The rack is on i.
         point_i: a point of the rack in the frame of i, from which the advance is measured; or a `Frame`.
@@ -60,6 +63,9 @@ class RackPinion(TurnByAdvance):
         angle_i, angle_j: θ in radians, from the x axes of the joint frames, of marks that have the same direction when
             x = 0. If neither is given, the pinion meshes as it is drawn in the guess; see `mbs.with_marks`. If one is
             given, the other is zero.
+        pressure_angle: α in radians, in the section normal to the teeth, positive for the flanks whose force turns the
+            pinion in the positive sense about its axis, negative for the other flanks; see `planar.Gear`.
+        helix_angle: β in radians, positive if the teeth of the pinion are right-handed.
 
     Examples:
         >>> rolling = spatial.RackPinion("ground", "pinion", radius_j=0.5, angle_i=0.0)
@@ -70,6 +76,8 @@ class RackPinion(TurnByAdvance):
     """
 
     radius_j: Array = real()
+    pressure_angle: Array | None = real(optional=True, default=None)
+    helix_angle: Array | None = real(optional=True, default=None)
 
     def __init__(
         self,
@@ -85,18 +93,33 @@ class RackPinion(TurnByAdvance):
         *,
         frame_i=None,
         frame_j=None,
+        pressure_angle=None,
+        helix_angle=None,
     ):
         super().__init__(i, j, point_i, point_j, axis_i, axis_j, frame_i=frame_i, frame_j=frame_j)
         self.radius_j, self.angle_i, self.angle_j = radius_j, angle_i, angle_j
+        self.pressure_angle, self.helix_angle = pressure_angle, helix_angle
 
     def turn_of_advance(self, i, j):
         """Return −x / R_j, the turn in radians of the pinion after the advance x along the rack."""
-        return -(i.direction(self.axes_i[:, 0]) @ self.separation(i, j)) / self.radius_j
+        turn = -(i.direction(self.axes_i[:, 0]) @ self.separation(i, j)) / self.radius_j
+        helix = 0.0 if self.helix_angle is None else self.helix_angle
+        if self.helix_angle is not None:
+            turn = turn + jnp.tan(helix) * self.advance(i, j) / jnp.abs(self.radius_j)
+        if self.pressure_angle is not None:
+            apart = i.direction(self.axes_i[:, 1]) @ self.separation(i, j) / self.radius_j - 1
+            turn = turn - jnp.tan(self.pressure_angle) / jnp.cos(helix) * apart
+        return turn
+
+    def push(self, i, j):
+        """Return the unit vector in which the teeth force pinion and rack apart; None without a `pressure_angle`."""
+        return None if self.pressure_angle is None else jnp.sign(self.radius_j) * i.direction(self.axes_i[:, 1])
 
     def check(self):
         """Raise `ValueError` for a radius that is missing or zero, or for wrong shapes and axes."""
         _check_not_zero(self, "radius_j")
         super().check()
+        check_pressure_angle(self)
 
 
 class Thread(TurnByAdvance):

@@ -13,11 +13,12 @@ from jaxmbs.system.mechanism import Coordinates, Mechanism
 def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
     """Return the mechanism with marks of its gears, belts and ropes with which they fit in a configuration.
 
-    Gears and racks without `angle_i` and `angle_j` mesh as they are drawn, belts are put on as drawn, and a rope without
-    `length` is as long as it is drawn. `assemble`, `kinematics`, `simulate` and `find_singularities` measure these marks in
-    the guess, before anything moves, and keep them. Functions of one configuration, such as `constraints` and `diagnose`,
-    measure the marks in that configuration. Use this function to measure the marks once for several analyses. They are
-    differentiable functions of the mechanism and of the guess.
+    Gears and racks without `angle_i` and `angle_j` mesh as they are drawn; so do belts with their pulleys, and a rope
+    without `length` is as long as it is drawn. `assemble`, `kinematics`, `simulate` and
+    `find_singularities` measure these marks in the guess, before anything moves, and keep them. Functions of one
+    configuration, such as `constraints` and `diagnose`, measure the marks in that configuration. Use this function to
+    measure the marks once for several analyses. They are differentiable functions of the mechanism and of the guess.
+    A `planar.ElasticBelt`, which is a force, is put on by this function only.
 
     Args:
         mech: the mechanism. Elements with one of these numbers are unchanged.
@@ -38,7 +39,17 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
         >>> print(jnp.stack([mesh.angle_i, mesh.angle_j]).round(4))  # π/2, and 3π/2 − 0.5
         [1.5708 4.2124]
     """
-    return measure_marks(mech, mech.coordinates(guess))[0] if elements_without_marks(mech) else mech
+    forces = [name for name, force in mech.forces.items() if getattr(force, "lacks_marks", False)]
+    if not forces and not elements_without_marks(mech):
+        return mech
+    q = mech.coordinates(guess)
+    mech = measure_marks(mech, q)[0]
+    for name in forces:
+        force = mech.forces[name]
+        fields = lambda mech, name=name: [getattr(mech.forces[name], field) for field in mech.forces[name].mark_fields]
+        marks = force.drawn_marks(*(mech.layout.pose(body, q) for body in force.bodies))
+        mech = eqx.tree_at(fields, mech, marks, is_leaf=lambda x: x is None)
+    return mech
 
 
 def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:

@@ -54,6 +54,8 @@ EXAMPLES = {
     "17_two_processes": lambda e: [e["four_bar"](e["START"])],
     "20_identification": lambda e: [e["double_pendulum"](e["PENDULUM"])],
     "21_worn_pin": lambda e: [e["four_bar"](True)],
+    "24_geneva": lambda e: [e["drive"](e["DESIGN"])],
+    "25_cam": lambda e: [e["valve"](e["FIRST"], free) for free in (False, True)],
 }
 
 
@@ -151,6 +153,11 @@ def of_space(dimension):
             "rack": spatial.RackPinion("a", "b", radius_j=0.2, angle_i=0.1),
             "tube": spatial.AxisDistance("a", "b", axis_i=(0, 1, 0), distance=0.2),
             "gear": spatial.Gear("a", "b", (0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 0, 1), radius_i=0.4, radius_j=0.6),
+            "helix": spatial.Gear(
+                "a", "b", radius_i=0.4, radius_j=0.6, axis_i=(0, 0, 1), pressure_angle=0.35, helix_angle=0.2
+            ),
+            "teeth": spatial.RackPinion("a", "b", radius_j=0.2, pressure_angle=0.35, helix_angle=0.2),
+            "worm": spatial.WormGear("a", "b", radius_i=0.1, radius_j=0.6, pitch=0.1, pressure_angle=0.35),
             "frames": spatial.Rigid("a", "b", spatial.Frame((1, 2, 3)), spatial.Frame((0, 0, 1))),
             "distance": spatial.DistanceDriver("a", "b", (0, 0, 0), (1, 0, 0), mbs.motion.Polynomial((1.0, 0.1))),
             "slide": spatial.TranslationalDriver(
@@ -167,12 +174,15 @@ def of_space(dimension):
         "slot": planar.RevoluteTranslational("a", "b", (1, 0), (0, 1), (1, 1), 0.3),
         "gear": planar.Gear("a", "b", (0, 0), (0, 0), 1.0, 2.0),
         "rack": planar.RackPinion("a", "b", (0, 0), (0, 1), (1, 0), 1.0),
+        "teeth": planar.Gear("a", "b", (0, 0), (0, 0), 1.0, 2.0, pressure_angle=0.35),
+        "teeth of rack": planar.RackPinion("a", "b", (0, 0), (0, 1), (1, 0), 1.0, pressure_angle=0.35),
         "belt": planar.Belt(("a", "b", "ground"), ((0, 0), (0, 0), (2, 2)), (0.5, 0.3, -0.2), length=8.0),
         "cable": planar.Belt(("a", "b"), ((0, 0), (0, 0)), (0.5, 0), ends=True),
         "rope": planar.Rope(("a", "ground", "b"), ((0, 0), (2, 2), (0, 0)), (0, 0.2, 0), 5.0),
         "cam": planar.CamFollower("a", "b", (0, 0), (0, 0), circle, oval),
-        "flat": planar.CamFlatFollower("a", "b", (0, 0), (0, 0), spline),
-        "point": planar.PointFollower("a", "b", (0, 0), (0, 0), spline),
+        "groove": planar.CamFlatFollower("a", "b", (0, 0), (0, 0), spline, one_sided=False),
+        "point": planar.PointFollower("a", "b", (0, 0), (0, 0), spline, one_sided=True),
+        "geneva": planar.GenevaDrive("a", "b", (0, 0), (2, 0), 4, 0.5, angle_j=0.1),
         "turn": planar.RevoluteDriver("a", "b", mbs.motion.Ramp(1.0), angle_i=0.2),
         "slide": planar.TranslationalDriver("a", "b", (0, 0), (0, 0), (0, 1), mbs.motion.Spline((0, 1, 2), (0, 1, 3))),
         "far": planar.DistanceDriver("a", "b", (0, 0), (1, 1), lambda t: 1 + jnp.sin(t) ** 2),
@@ -253,6 +263,10 @@ def test_forces_in_joints_come_back(dimension, tmp_path, validator):
             effort_range=(-3, 3), time_constant=0.1, initial=0.2,
         ),
         "mount": mbs.Bushing("a", "b", (0.1, 0.2, 0)[:dimension], None, np.arange(1.0, size + 1), np.ones(size)),
+        "teeth": mbs.GearMesh(
+            "a", "b", radius_i=0.3, radius_j=0.5, teeth_i=30, pressure_angle=0.35, backlash=1e-3, stiffness=1e6,
+            **({"helix_angle": 0.2, "axis_i": (0, 1, 0)} if dimension == 3 else {}),
+        ),
         "worn": mbs.ClearanceRevolute(
             "a", "b", clearance=1e-3, stiffness=1e6, restitution=0.8, impact_velocity=0.1, law="flores", friction=0.1,
             velocity=1e-2, radius=0.01, **({"length": 0.05} if dimension == 3 else {}),
@@ -263,7 +277,15 @@ def test_forces_in_joints_come_back(dimension, tmp_path, validator):
         law = {"stiffness": 1e6, "exponent": 1.2, "restitution": 0.8, "friction": 0.1, "velocity": 1e-2}
         forces["cam"] = planar.OutlineContact("a", "b", (0.1, 0), None, spline, half, **law)
         forces["ring"] = planar.OutlineContact("a", "b", None, None, spline, half, stiffness=1e5, inside=True)
+        forces["belt"] = planar.ElasticBelt(
+            *(("a", "b"), ((0, 0), (0.1, 0)), (0.5, 0), (1e4,), 2.0, 50.0),
+            ends=True,
+            directions=(0.1,),
+            advances=(1.0,),
+        )
         forces["face"] = planar.FlatContact("a", "b", None, (0.1, 0.2), spline, axis_j=(1.0, 2.0), **law)
+        tooth = planar.RoundedPolyline([(0, 0), (1, 0), (0, 1)], 0.1, closed=True)
+        forces["teeth"] = planar.OutlineContact("a", "b", None, None, tooth, half, **law)
     mech = mbs.Mechanism(
         {"a": space.Body(), "b": space.Body()}, {"pin": space.Revolute("a", "b", **of_pin)}, forces=forces
     )

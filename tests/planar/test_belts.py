@@ -210,3 +210,37 @@ def test_pulleys_inside_of_each_other_have_a_status():
     found = mbs.assemble(bodies, {"pulley": (0.1, 0, 0)})
     assert found.status == mbs.Status.NON_FINITE
     assert mbs.assemble(bodies, {"pulley": jnp.array([1.5, 0.1, 0])}).status == 0
+
+
+def test_an_elastic_belt():
+    """Tensions by hand for fixed centres, also where a span is slack; forces are slopes of the energy for any motion."""
+    stiffness, tension, (a, b) = np.array([2e4, 1e4, 3e4]), 100.0, (0.2, 0.5)
+    small = {"bodies": ("a", "b"), "points": (ORIGIN, ORIGIN), "radii": (a, b)}
+    mech = mbs.Mechanism(
+        dict.fromkeys("ab", planar.Body()),
+        forces={"belt": planar.ElasticBelt(**small, stiffness=stiffness[:2], damping=5.0, tension=tension)},
+    )
+    q, v = np.array([0, 0, 0.3, 1.0, 0, 0.1]), np.zeros(6)
+    mech = mbs.with_marks(mech, q)
+    load = jax.jit(lambda q, v: mbs.generalized_force(mech, q, v))
+    for turn in (0.01, -0.02, 0.2):
+        # The belt runs below from a to b: this span is stretched where a turns back.
+        ends = np.maximum(tension + stiffness[:2] * a * turn * np.array([-1, 1]), 0)
+        moved = np.asarray(load(q + turn * np.eye(6)[2], v))
+        np.testing.assert_allclose(moved[[2, 5]], np.array([a, b]) * (ends[0] - ends[1]) * [1, -1], rtol=1e-10)
+        np.testing.assert_allclose(moved[0], sum(ends) * np.sqrt(1 - (b - a) ** 2), rtol=1e-10)
+    # A damper of each span: a torque 2 c ρ² φ̇.
+    np.testing.assert_allclose(load(q, 0.3 * np.eye(6)[2])[2], -2 * 5.0 * a**2 * 0.3, rtol=1e-10)
+    path = (("a", "b", "c"), ((0.1, 0.2), (0, 0.1), ORIGIN), (0.2, 0.5, -0.1))
+    three = mbs.Mechanism(
+        dict.fromkeys("abc", planar.Body()), forces={"belt": planar.ElasticBelt(*path, stiffness, tension=tension)}
+    )
+    q = np.array([0, 0, 0.3, 1.6, 0, 0.1, 0.9, 0.25, -0.4])
+    three = mbs.with_marks(three, q)
+    q = q + 1e-3 * np.random.default_rng(1).normal(size=9)
+    energies = jax.jit(jax.vmap(lambda q: mbs.energy(three, q, jnp.zeros(9)).potential))
+    h = 1e-6
+    slopes = (energies(q + h * np.eye(9)) - energies(q - h * np.eye(9))) / (2 * h)
+    np.testing.assert_allclose(
+        mbs.generalized_force(three, jnp.asarray(q), jnp.zeros(9)), -slopes, rtol=1e-6, atol=1e-6
+    )

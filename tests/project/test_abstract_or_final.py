@@ -19,7 +19,7 @@ OPTIONAL = {
         *("lacks_marks", "lengths", "within"),
     },
     "AbstractEffort": {"measures"},
-    "AbstractForce": {"check_joints", "kinetic", "measures", "potential", "uniform"},
+    "AbstractForce": {"acts_on", "check_joints", "kinetic", "measures", "potential", "uniform"},
     "AbstractInertialEffort": {"kinetic"},
     "AbstractStatefulForce": {"at_start"},
     "AbstractTurning": {"at_rest", "drift", "signed_coordinates_of", "of_either_sign", "singular", "with_sign_of"},

@@ -20,7 +20,7 @@ LONG = (
     "04_andrews", "05_balancing", "06_bricard", "07_shafts", "08_velocity_transformation", "09_arms", "10_six_bar",
     "11_excavator", "12_published_paths", "13_five_bar_policy", "14_five_bar_ppo", "15_five_bar_codesign",
     "17_two_processes", "18_alphabet", "19_compressor", "20_identification",
-    "21_worn_pin", "22_desk_lamp", "23_suspension",
+    "21_worn_pin", "22_desk_lamp", "23_suspension", "24_geneva", "25_cam",
 )  # fmt: skip
 REFERENCE = json.loads((Path(__file__).parent.parent / "references" / "path_synthesis.json").read_text())
 
@@ -336,3 +336,19 @@ def test_suspension_is_tuned(outputs):
     np.testing.assert_allclose([numbers["frequencies (Hz)"][0], numbers["damping ratios"][0]], [1.25, 0.3], rtol=1e-10)
     before, after = [x for x in numbers["largest misfit after each step"] if 1e-8 < x < 1e-2][:2]
     assert after < 10 * before**2
+
+
+@pytest.mark.slow
+def test_geneva_pin_enters_along_its_slot(outputs):
+    """The crank is the one with which the circle of the pin is tangential to the slot."""
+    numbers = found("24_geneva", outputs)
+    np.testing.assert_allclose(numbers["design (m)"]["crank"], numbers["tangential (m)"], atol=1e-4)
+    assert numbers["jerk after"] < numbers["jerk before"] / 5
+
+
+@pytest.mark.slow
+def test_cam_keeps_its_follower(outputs):
+    """Kinematic analysis and simulation agree which follower leaves its cam."""
+    numbers = found("25_cam", outputs)
+    assert numbers["first cam"]["least force (N)"] < 0 < 30 < numbers["found"]["least force (N)"]
+    assert numbers["found"]["gap (m)"] < 0 < 5e-5 < numbers["first cam"]["gap (m)"]

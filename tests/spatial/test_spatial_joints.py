@@ -289,6 +289,11 @@ BAD = {
     "thread of pitch zero": (lambda: spatial.Thread("a", "b", pitch=0.0), "pitch must not be zero"),
     "pinion without radius": (lambda: spatial.RackPinion("a", "b"), "radius_j is missing"),
     "pinion of radius zero": (lambda: spatial.RackPinion("a", "b", radius_j=0.0), "radius_j must not be zero"),
+    "worm without pitch": (lambda: spatial.WormGear("a", "b", radius_i=1.0, radius_j=2.0), "pitch is missing"),
+    "teeth without slope": (
+        lambda: spatial.Gear("a", "b", radius_i=1.0, radius_j=2.0, pressure_angle=0.0),
+        "pressure_angle must not be zero",
+    ),
     "no radius": (lambda: spatial.Gear("a", "b", radius_i=1.0), "radius_j is missing"),
     "word": (lambda: spatial.TotalJoint("a", "b", P, P, ("free", "fixd", "free")), "got 'fixd'"),
     "two components": (lambda: spatial.TotalJoint("a", "b", P, P, ("free", "free")), "position must have three"),

@@ -51,6 +51,7 @@ ELEMENTS = {
     "PointFollower": planar.PointFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG),
     "OutlineContact": planar.OutlineContact("a", "b", (0.1, 0.2), (0.3, 0.4), EGG, EGG, stiffness=1.0),
     "FlatContact": planar.FlatContact("a", "b", (0.1, 0.2), (0.3, 0.4), EGG, stiffness=1.0),
+    "GenevaDrive": planar.GenevaDrive("a", "b", (0.1, 0.2), (0.3, 0.4), slots=4, crank=0.5),
     "AbsoluteXDriver": planar.AbsoluteXDriver("b", (0.3, 0.4), RAMP),
     "AbsoluteYDriver": planar.AbsoluteYDriver("b", (0.3, 0.4), RAMP),
     "AbsoluteAngleDriver": planar.AbsoluteAngleDriver("b", RAMP),

@@ -33,6 +33,7 @@ ELEMENTS = {name: getattr(spatial, name)("a", "b", A, B, AXIS) for name in FRAME
     "Thread": spatial.Thread("a", "b", A, B, AXIS, pitch=-0.2, angle_i=0.0),
     "RackPinion": spatial.RackPinion("a", "b", A, B, AXIS, radius_j=0.4, angle_i=0.0),
     "Gear": spatial.Gear("a", "b", A, B, AXIS, radius_i=1.0, radius_j=0.5),
+    "WormGear": spatial.WormGear("a", "b", A, B, AXIS, radius_i=0.3, radius_j=1.0, pitch=0.2),
     "JointCoupling": spatial.JointCoupling("a", "b", (), ("angle",), ((0, 1),)),
     "TotalJoint": spatial.TotalJoint("a", "b", A, B, ("free", "fixed", RAMP), ("fixed", "fixed", "free")),
     "RelativeJoint": spatial.RelativeJoint("a", "b", A, B, ("fixed", "fixed", RAMP), ("free", "fixed", "free")),

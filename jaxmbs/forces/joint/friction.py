@@ -25,12 +25,14 @@ class JointFriction(AbstractReactiveForce):
     μ has its peak, μ_s, at |w| = v_t and falls to μ_d. Below v_t a joint creeps instead of sticking; a smaller v_t
     means less creep. For a slide, w is its rate; for an angle, r times its rate; for a spherical joint, r times the
     relative angular velocity. In a joint that both slides and turns, such as a cylindrical one, the two are
-    perpendicular components of w. For a pin in a slot take r = 0. F acts on the bodies parallel to w and against it, so
-    its power is −|F| |w|.
+    perpendicular components of w. For a pin in a slot take r = 0. For a `WormGear`, w is that of the teeth at the pitch
+    point. F acts on the bodies parallel to w and against it, so its power is −|F| |w|.
 
     Without a `preload`, N comes from the joint's own reaction, a force F_r and a torque T_r about point_j: N = |F_r|.
     If a bearing length ℓ is given, the two ends of the bearing carry the reaction: N = |F_r/2 + f| + |F_r/2 − f|, where
     f = T_r × a / ℓ for the joint axis a. For a planar translational joint, f is T_r / ℓ, perpendicular to the axis.
+    In a `Screw`, N is normal to the thread, which has the lead angle λ at r, tan λ = pitch / 2πr: the axial part of F_r is
+    divided by cos λ. The torque that lifts a load W is then W r tan(λ + ρ), tan ρ = μ.
     Friction and reactions depend on each other, in all joints at once: they are found together, by Newton's method, in
     every evaluation of accelerations. Where they have no common solution (Painlevé's paradox), the status is JAMMED.
     Reactions that are not unique, of redundant constraints, are those of smallest norm, as in `reactions`.
@@ -91,10 +93,16 @@ class JointFriction(AbstractReactiveForce):
 
     def size_from(self, state, inputs):
         """Return the normal force N for this reaction."""
-        d = state.poses[state.elements[self.joint].i].dimension
+        joint = state.elements[self.joint]
+        d = state.poses[joint.i].dimension
+        force = inputs[:d]
+        lead = None if _has_teeth(joint) else joint.mobility.lead
+        if lead is not None:
+            axis = state.poses[joint.i].direction(joint.axes_i[:, 2])
+            force = force + (jnp.sqrt(1 + (lead / self.radius) ** 2) - 1) * (axis @ force) * axis
         if self.length is None:
-            return _norm(inputs)
-        force = inputs[:d] / 2
+            return _norm(force)
+        force = force / 2
         across = self._across(state, inputs[d:]) / self.length
         return _norm(force + across) + _norm(force - across)
 
@@ -110,15 +118,22 @@ class JointFriction(AbstractReactiveForce):
     def _sliding(self, state: State):
         """Return the sliding velocity w, the map from a force along w to the loads on bodies i and j, and the joint."""
         joint = state.elements[self.joint]
-        i, j, mobility = state.poses[joint.i], state.poses[joint.j], joint.mobility
-        d, place = i.dimension, j.point(mobility.point_j)
+        i, j = state.poses[joint.i], state.poses[joint.j]
+        d, mobility = i.dimension, None if _has_teeth(joint) else joint.mobility
+        if mobility is None:
+            place = joint.contact_place(i, j)
+            point_on_j = j.components(place - j.r)
+        else:
+            point_on_j, place = mobility.point_j, j.point(mobility.point_j)
         point_on_i = i.components(place - i.r)
 
         def sliding(v_i, v_j):
             """Return w for velocities of the two bodies."""
+            apart = j.velocity(point_on_j, v_j) - i.velocity(point_on_i, v_i)
+            if mobility is None:
+                return apart
             parts = []
             if mobility.slides is not None:
-                apart = j.velocity(mobility.point_j, v_j) - i.velocity(point_on_i, v_i)
                 parts.append(mobility.slides.T @ i.components(apart))
             if mobility.turning is not None:
                 parts.append(self.radius * (j.to_ground(v_j) - i.to_ground(v_i))[d:])
@@ -129,6 +144,8 @@ class JointFriction(AbstractReactiveForce):
 
     def measures(self, state):
         """Return the friction as torque or force, the joint's coordinate and its rate; {} if it has several."""
+        if _has_teeth(state.elements[self.joint]):
+            return {}
         of = coordinates_of(state.elements, self.joint, None)
         if len(of.slides) + len(of.angles) != 1:
             return {}
@@ -137,6 +154,9 @@ class JointFriction(AbstractReactiveForce):
 
     def check_joints(self, elements):
         """Raise `ValueError` unless the joint moves, has a radius if it turns, and an axis if a length is given."""
+        if _has_teeth(elements.get(self.joint)):
+            require(self.length is None, f"length: {self.joint!r} has no bearing")
+            return
         of = coordinates_of(elements, self.joint, None)
         turns = elements[self.joint].mobility.turning is not None
         slides = bool(of.slides)
@@ -177,6 +197,11 @@ def friction_by_speed(w: Float[Array, " k"], velocity, dynamic, static=None) -> 
     if static is not None:
         found = found + (static - dynamic) / (u2 / 4 + 0.75) ** 2 * u
     return found
+
+
+def _has_teeth(element) -> bool:
+    """Return True for a gear whose teeth slide on each other at one place, its `contact_place`."""
+    return hasattr(element, "contact_place")
 
 
 def _norm(x: Float[Array, " d"]) -> Float[Array, ""]:

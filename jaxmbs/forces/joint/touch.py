@@ -28,6 +28,7 @@ class Touch(NamedTuple):
         normal: (dimension,), unit vector in the ground frame; the force on body j is against it.
         depth: δ, the penetration; negative if the bodies are apart. δ̇ is the velocity of j relative to i along `normal`.
         is_active: False outside of the parts of the surfaces that are meant to touch, where no force acts.
+        factor: by which the stiffness is multiplied here.
 
     Examples:
         >>> class Floor(mbs.forces.AbstractBodyContact):
@@ -44,6 +45,7 @@ class Touch(NamedTuple):
     normal: Float[Array, " d"]
     depth: Float[Array, ""]
     is_active: Bool[Array, ""] | bool = True
+    factor: Float[Array, ""] | float = 1
 
 
 class AbstractBodyContact(AbstractContactForce):
@@ -94,7 +96,8 @@ class AbstractBodyContact(AbstractContactForce):
         ]
         relative = speeds[0] - speeds[1]
         rate = touch.normal @ relative
-        normal_force = contact_force(touch.depth, rate, self.stiffness, self.exponent, self.damping, step=self.step)
+        stiffness = touch.factor * self.stiffness
+        normal_force = contact_force(touch.depth, rate, stiffness, self.exponent, self.damping, step=self.step)
         normal_force = jnp.where(touch.is_active, normal_force, 0)
         force = -normal_force * touch.normal
         if self.friction is not None:
@@ -115,7 +118,7 @@ class AbstractBodyContact(AbstractContactForce):
     def potential(self, state):
         """Return the potential energy Σ k δⁿ⁺¹ / (n + 1) over the contacts with δ > 0."""
         return sum(
-            jnp.where(touch.is_active, contact_energy(touch.depth, self.stiffness, self.exponent), 0)
+            jnp.where(touch.is_active, contact_energy(touch.depth, touch.factor * self.stiffness, self.exponent), 0)
             for touch in self.contacts(state)
         )
 

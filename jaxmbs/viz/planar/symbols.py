@@ -15,6 +15,7 @@ from jaxmbs.element import GROUND
 from jaxmbs.planar.belts import AbstractBelt
 from jaxmbs.viz.attachments import attachments, numbers, sense
 from jaxmbs.viz.planar.belts import belt
+from jaxmbs.viz.planar.outlines import contact_outline, geneva, profile
 from jaxmbs.viz.planar.shapes import (
     DRIVER_LAYER,
     GROUND_LAYER,
@@ -167,23 +168,6 @@ def gear_shapes(gear: tuple, tooth: float, scene, *, inside: bool = False) -> li
     ]
 
 
-def contact_outline(body: str, centre, outline, scene) -> Shape:
-    """Return the outline of a cam or a roller: filled, or a line if only a part of it touches."""
-    colour = scene.colours[body]
-    style = Style(face=colour, edge=colour, opacity=0.25, width=1.6)
-    if outline.span is not None:
-        style = Style(closed=False, edge=colour, width=1.6)
-    return Shape(body, np.asarray(centre, float) + _profile(outline), style)
-
-
-def _profile(outline) -> np.ndarray:
-    """Return points (120, 2) of an outline, relative to its centre."""
-    start, end = (0, 2 * np.pi) if outline.span is None else outline.span
-    angles = np.linspace(float(start), float(end), 120, endpoint=outline.span is not None)
-    radii = np.array([float(outline.radius(np.asarray(angle))) for angle in angles])
-    return radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-
-
 @singledispatch
 def symbol(element: Any, scene: Any) -> list[Shape | Span]:
     """Return the symbol of an element; by default its points.
@@ -316,6 +300,7 @@ def _(element: planar.Gear, scene):
 
 
 symbol.register(AbstractBelt)(belt)
+symbol.register(planar.GenevaDrive)(geneva)
 
 
 @symbol.register
@@ -354,8 +339,8 @@ def _(element, scene):
     """Return the outlines of a cam and of the follower that it touches."""
     (i, centre_i), (j, centre_j) = attachments(element)
     return [
-        contact_outline(i, centre_i, element.outline_i, scene),
-        contact_outline(j, centre_j, element.outline_j, scene),
+        *contact_outline(i, centre_i, element.outline_i, scene),
+        *contact_outline(j, centre_j, element.outline_j, scene),
     ]
 
 
@@ -364,12 +349,12 @@ def _(element, scene):
 def _(element, scene):
     """Return the outline of a cam, and the flat face of its follower."""
     (i, centre), (j, point) = attachments(element)
-    reach = np.linalg.norm(_profile(element.outline_i), axis=1).max()
+    reach = np.linalg.norm(profile(element.outline_i), axis=1).max()
     axis = np.asarray(element.axis_j, float)
     start, stop = travel((j, point, axis), (i, centre), scene, 0.7 * reach)
     style = Style(closed=False, edge=scene.colours[j], width=3.2)
     face = point + np.array([[start], [stop]]) * unit(axis)
-    return [contact_outline(i, centre, element.outline_i, scene), Shape(j, face, style)]
+    return [*contact_outline(i, centre, element.outline_i, scene), Shape(j, face, style)]
 
 
 @symbol.register
@@ -377,7 +362,7 @@ def _(element: planar.PointFollower, scene):
     """Return a slot along the outline on body j, and the pin of the follower in it."""
     follower, (j, centre) = attachments(element)
     colour = scene.colours[j]
-    slot = centre + _profile(element.outline_j)
+    slot = centre + profile(element.outline_j)
     closed = element.outline_j.span is None
     wide = Style(closed=closed, face=colour if closed else None, edge=colour, opacity=0.15, width=7.0)
     narrow = Style(closed=closed, edge=PAPER, width=5.0)

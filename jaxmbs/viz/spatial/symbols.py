@@ -353,6 +353,21 @@ def _(element: spatial.Gear, scene):
     ]
 
 
+@symbol.register
+def _(element: spatial.WormGear, scene):
+    """Return a worm, a cylinder with its thread as long as the wheel is wide, and a disc as large as the wheel."""
+    u, ((i, origin, axes), (j, point, other)) = scene.unit, joint_frames(element)
+    worm, wheel, pitch = float(element.radius_i), float(element.radius_j), float(element.pitch)
+    length = abs(worm) + abs(wheel) / 2
+    rise = np.sign(pitch) * np.clip(abs(pitch), *(x * u for x in THREAD_PITCHES))
+    thread = tube(helix(abs(worm), length / rise, length, points_per_turn=10), 0.26 * u, count=4)
+    return [
+        Solid(i, cylinder(0.9 * abs(worm), length).at(origin, axes), STEEL),
+        Solid(i, thread.at(origin - length / 2 * axes[:, 2], axes), INK),
+        Solid(j, cylinder(abs(wheel), 1.5 * u).at(point, other), colour_of_block(j, scene)),
+    ]
+
+
 @attachments.register
 def _(element: spatial.RevoluteDriver, dimension=3):
     """Return no points: a `RevoluteDriver` has none of its own."""

@@ -21,9 +21,12 @@ from jaxmbs.io.models.model import ModelError
 from jaxmbs.motion import AbstractMotion
 from jaxmbs.numerics.arrays import as_given, is_concrete
 from jaxmbs.planar.outlines import AbstractOutline
+from jaxmbs.planar.polylines import RoundedPolyline
 
 # Modules with the elements of a file, by its "space".
 SPACES = {"planar": planar, "spatial": spatial}
+# Classes of objects that are arguments of elements.
+VALUES = (AbstractMotion, AbstractOutline, RoundedPolyline, spatial.Frame)
 
 
 @cache
@@ -33,7 +36,7 @@ def types_of(kind: str, space: str) -> dict[str, type]:
         "body": ((SPACES[space],), (AbstractBody,)),
         "constraint": ((SPACES[space],), (AbstractConstraint,)),
         "force": ((forces, SPACES[space]), (AbstractForce,)),
-        "value": ((motion, SPACES[space]), (AbstractMotion, AbstractOutline, spatial.Frame)),
+        "value": ((motion, SPACES[space]), VALUES),
     }
     modules, wanted = bases[kind]
     return {
@@ -116,7 +119,7 @@ def encode(element, kind: str, scope: Scope) -> dict:
 
 
 def _encoded_arguments(element, scope: Scope) -> dict:
-    """Return the arguments of an element as JSON, without those that are None or empty."""
+    """Return the arguments of an element as JSON, without those that are None, empty, or a truth value by default."""
     fields = {field.name for field in dataclasses.fields(element)}
     given = element.arguments() if hasattr(element, "arguments") else {}
     data = {}
@@ -135,7 +138,8 @@ def _encoded_arguments(element, scope: Scope) -> dict:
                 value = getattr(element, name)
         else:
             continue
-        if value is not None and not (isinstance(value, (dict, bool)) and not value):
+        default = value is bool(parameter.default) if isinstance(value, bool) else isinstance(value, dict) and not value
+        if value is not None and not default:
             data[name] = _encode_value(value, name, type(element), scope)
     return data
 
@@ -193,7 +197,7 @@ def _are_equal(a, b) -> bool:
 
 def _is_function(x) -> bool:
     """Return True for functions and expressions, which are leaves when elements are compared."""
-    known = (AbstractMotion, AbstractOutline, AbstractForce, AbstractConstraint, AbstractBody, spatial.Frame)
+    known = (*VALUES, AbstractForce, AbstractConstraint, AbstractBody)
     return (callable(x) and not isinstance(x, known)) or isinstance(x, Expression)
 
 
@@ -237,7 +241,8 @@ def _decode_value(value, name: str, owner: type, scope: Scope):
     if value is None:
         return value
     if isinstance(value, str):
-        if not is_text(owner, name) and owner not in types_of("constraint", scope.space).values():
+        names = name == "bodies" or owner in types_of("constraint", scope.space).values()
+        if not names and not is_text(owner, name):
             raise ModelError(f"must be numbers, got {value!r}")
         return value
     if isinstance(value, (int, float)):

@@ -1,0 +1,159 @@
+"""Polylines with thickness, and the places where two of them are nearest: pins, slots, teeth, pawls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxmbs.element import check_positive, require
+from jaxmbs.numerics.arrays import as_real, check_fields, is_concrete, real
+from jaxmbs.planar.element import square
+
+# Number of places at which two polylines can touch at the same time: both flanks of a slot, both ends of a flat face.
+PLACES = 2
+
+
+def _as_pieces(points):
+    """Return points (k, 2) of one polyline as (1, k, 2); those of several, (p, k, 2), unchanged."""
+    points = as_real(points)
+    return points[None] if np.ndim(points) == 2 else points
+
+
+class RoundedPolyline(eqx.Module):
+    """Polylines with thickness: all points within `radius` of a chain of segments. All ends and corners are rounded.
+
+    A closed one is a polygon with rounded corners; two points make a bar with round ends, or a slot's edge; one point
+    makes a disc. The shape may have hollows of any form. Points deeper inside than `radius` from the chain are not part
+    of the solid, so penetrations must be smaller than that.
+
+    Args:
+        points: (k, 2), centres of the corners' arcs in the body frame, relative to the outline's centre; or (p, k, 2) for
+            p polylines of one body.
+        radius: half the thickness.
+        closed: True if the last point is joined to the first one.
+
+    Examples:
+        >>> square = planar.RoundedPolyline([(-1, -1), (1, -1), (1, 1), (-1, 1)], radius=0.1, closed=True)
+        >>> pin = planar.FunctionOutline(0.2)
+        >>> touch = planar.OutlineContact("ground", "pin", (0, 0), (0, 0), square, pin, stiffness=1e6, exponent=1.0)
+        >>> mech = mbs.Mechanism({"pin": planar.Body()}, forces={"touch": touch})
+        >>> print(mbs.generalized_force(mech, {"pin": (1.299, 0.5, 0)}, jnp.zeros(3)).round(3))  # 1 mm deep
+        [1000.    0.    0.]
+    """
+
+    points: Array = eqx.field(converter=_as_pieces, metadata={"shape": (None, None, 2), "optional": False})
+    radius: Array = real()
+    closed: bool = eqx.field(static=True, default=False)
+
+    @property
+    def segments(self) -> tuple[Array, Array]:
+        """First and last points (m, 2) of all segments; a single point is a segment without length."""
+        points = jnp.asarray(self.points)
+        count = points.shape[1]
+        first = np.arange(count if self.closed or count == 1 else count - 1)
+        last = (first + 1) % count
+        return points[:, first].reshape(-1, 2), points[:, last].reshape(-1, 2)
+
+    @property
+    def joins(self) -> tuple[np.ndarray, np.ndarray]:
+        """Indices (p·k,) of the points before and after each point, among all of them; its own at an end."""
+        pieces, count = self.points.shape[:2]
+        along = np.arange(count)
+        before, after = (along - 1, along + 1)
+        before, after = (x % count if self.closed else np.clip(x, 0, count - 1) for x in (before, after))
+        starts = count * np.arange(pieces)[:, None]
+        return (starts + before).ravel(), (starts + after).ravel()
+
+    def check(self) -> None:
+        """Raise `ValueError` for points of a wrong shape or that follow each other at one place, or no thickness."""
+        check_fields(self)
+        require(self.points.shape[1] >= (3 if self.closed else 1), "a closed polyline must have at least 3 points")
+        check_positive(self, "radius")
+        if is_concrete(self.points) and self.points.shape[1] > 1:
+            first, last = map(np.asarray, self.segments)
+            require(np.all(np.any(first != last, axis=1)), "two points that follow each other are the same")
+
+
+class Nearest(NamedTuple):
+    """A place where two polylines are near each other.
+
+    Attributes:
+        first, second: (2,), the points of their chains, in common axes.
+        exists: True if there is such a place.
+    """
+
+    first: Float[Array, "2"]
+    second: Float[Array, "2"]
+    exists: Bool[Array, ""]
+
+
+def nearest_places(first: RoundedPolyline, second: RoundedPolyline, move: Callable[[Array], Array]) -> list[Nearest]:
+    """Return the nearest places of two polylines, at most `PLACES`, nearest first, in the axes of the first.
+
+    A place is a point of one chain and its foot on a segment of the other one, or two points whose distance grows along
+    all their segments. `move` takes points of the second outline to the axes of the first.
+    """
+    chain_i, chain_j = (jnp.asarray(line.points).reshape(-1, 2) for line in (first, second))
+    chain_j = move(chain_j)
+    segments_i, segments_j = first.segments, tuple(move(end) for end in second.segments)
+    of_i = _feet(chain_i, first.joins, segments_j, second, ends=True)
+    of_j = _feet(chain_j, second.joins, segments_i, first, ends=False)
+    # Each candidate has a point and a segment. The point is on the first polyline for the first ones of them.
+    points, starts, ends = (
+        jnp.concatenate(pair) for pair in zip(_pairs(chain_i, segments_j), _pairs(chain_j, segments_i), strict=True)
+    )
+    distance = jnp.concatenate([of_i.ravel(), of_j.ravel()])
+    found = []
+    for _ in range(min(PLACES, len(distance))):
+        k = jnp.argmin(distance)
+        exists = jnp.isfinite(distance[k])
+        distance = jnp.where(jnp.arange(len(distance)) == k, jnp.inf, distance)
+        point, foot = points[k], _foot(points[k], starts[k], ends[k])[0]
+        swapped = k >= of_i.size
+        found.append(Nearest(jnp.where(swapped, foot, point), jnp.where(swapped, point, foot), exists))
+    return found
+
+
+def _pairs(points, segments) -> list[Array]:
+    """Return points, first and last points of segments, each (n m, 2), of all pairs of a point and a segment."""
+    n, m = len(points), len(segments[0])
+    return [jnp.repeat(points, m, axis=0), *(jnp.tile(end, (n, 1)) for end in segments)]
+
+
+def _foot(point, start, end) -> tuple[Array, Array]:
+    """Return the point of a segment that is nearest to a point, and its place: below 0 or above 1 beyond the ends."""
+    along = end - start
+    size = square(along)
+    place = (point - start) @ along / jnp.where(size == 0, 1, size)
+    return start + jnp.clip(place, 0, 1) * along, place
+
+
+def _feet(points, joins, segments, line, *, ends) -> Array:
+    """Return the squared distances (n, m) of points from segments; infinite for pairs that are no place to touch.
+
+    `joins` are those of the points, `line` is the polyline of the segments. Feet at ends of segments are left out unless
+    `ends` is True.
+    """
+    starts, stops = (jnp.asarray(x) for x in segments)
+    along = (stops - starts)[None]
+    size = jnp.sum(along**2, axis=2)
+    from_start = points[:, None] - starts[None]
+    place = jnp.sum(from_start * along, axis=2) / jnp.where(size == 0, 1, size)
+    apart = jnp.clip(place, 0, 1)[..., None] * along - from_start
+    within = (place > 0) & (place < 1)
+    if ends:
+        # A corner belongs to the segment before it, and is nearest if the point is before the segment after it.
+        count = len(starts) // line.points.shape[0]
+        column = np.arange(len(starts))[None] % count
+        after = np.arange(len(starts)) + np.where(column == count - 1, 1 - count, 1)[0]
+        is_last, is_first = (column == (-1 if line.closed else end) for end in (count - 1, 0))
+        corner = ((place >= 1) & (is_last | (place[:, after] <= 0))) | ((place <= 0) & is_first)
+        for other in joins:
+            corner = corner & (jnp.sum(apart * (points[other] - points)[:, None], axis=2) <= 0)
+        within = within | corner
+    return jnp.where(within, jnp.sum(apart**2, axis=2), jnp.inf)
