@@ -28,7 +28,9 @@ def touches(outline_i, outline_j):
 
     def found(q):
         places = mech.forces["contact"].contacts(state_of(mech, q, jnp.zeros(6), jnp.zeros(())))
-        return jnp.stack([place.depth for place in places]), jnp.stack([jnp.asarray(place.is_active) for place in places])
+        return jnp.stack([place.depth for place in places]), jnp.stack(
+            [jnp.asarray(place.is_active) for place in places]
+        )
 
     return found
 
