@@ -28,7 +28,7 @@ jax.config.update("jax_enable_x64", True)
 SLOTS = 4
 # Distance of the shafts (m).
 DISTANCE = 0.1
-# The drive of textbooks for this distance, whose wheel the designs have.
+# The textbook drive for this distance. All designs use its wheel, with shifted slots.
 WHEEL = planar.GenevaDrive("crank", "wheel", (0, 0), (0, 0), slots=SLOTS, crank=DISTANCE * np.sin(np.pi / SLOTS))
 # Speed of the crank (rad/s).
 SPEED = 2 * np.pi
@@ -38,17 +38,18 @@ INERTIA = 2e-4
 DAMPING = 0.05
 # Stiffness of the contact of the pin (N/m).
 STIFFNESS = 1e4
-# Radius of the pin, and of the rounded ends of the slots (m).
+# Radius of the pin, and of the rounded edges at the mouths of the slots (m).
 PIN = {"pin_radius": 0.006, "corner_radius": 0.004}
 # Gap between the pin and each flank (m).
 GAP = 2e-5
-# The first design: length of the crank, and distance of the middles of the slots from the axis of the wheel (m).
+# The first design (m): length of the crank, and distance of the middles of the slots from the axis of the wheel, positive
+# to the left of the outward direction of the slot.
 DESIGN = {"crank": 0.073, "offset": 1e-3}
 # Designs of the map: lengths of the crank and offsets of the slots (m).
 MAP = {"crank": np.linspace(0.0692, 0.0732, 33), "offset": np.linspace(-1e-3, 1e-3, 17)}
 # Time step (s).
 STEP = 2e-4
-# Times of the outputs (s): the pin is between its entry and its exit from 0.25 s to 0.75 s.
+# Times of the outputs (s): the pin of the textbook drive is in the slot from 0.375 s to 0.625 s.
 TIMES = np.linspace(0.2, 0.8, 601)
 
 
@@ -75,13 +76,13 @@ def drive(design):
 
 
 def run(design):
-    """Return the motion of one index from rest, with the wheel in its place."""
+    """Return the motion over one step of the wheel, which rests in its place at the start."""
     start = {"crank": (0, 0, SPEED * TIMES[0] - np.pi), "wheel": (DISTANCE, 0, np.pi + np.pi / SLOTS)}
     return mbs.simulate(drive(design), TIMES, start, {"crank.phi": SPEED}, step=STEP)
 
 
 def jerk(design):
-    """Return the mean square of the wheel's jerk, in units of the cube of the crank's speed."""
+    """Return the mean square of jerk / ω³: the wheel's jerk divided by the cube of the crank's speed ω."""
     acceleration = run(design).acceleration("wheel.phi")
     return jnp.mean((jnp.diff(acceleration) / (TIMES[1] - TIMES[0]) / SPEED**3) ** 2)
 

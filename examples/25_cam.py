@@ -3,8 +3,8 @@
 A cam lifts a valve with a roller by 8 mm against a spring. The radii of its outline are the knots of a periodic spline.
 At 3,000 rpm the valve would leave the first cam near its top, as `Reactions.lifts` of the kinematic analysis says.
 `synthesis.minimise` changes the knots of the flanks until the force of the contact, from inverse dynamics over a turn, is
-large enough everywhere. Then the contact of both cams is simulated as a force, `contact_force`: the first valve flies, the
-second one stays on its cam.
+large enough everywhere. Then the contact of both cams is simulated as a force, `contact_force`: the first valve lifts off,
+the second one stays on its cam.
 """
 
 import argparse
@@ -42,7 +42,7 @@ KNOTS = 24
 FLANK = 6
 # Lift of the first cam at the knots of a flank, divided by `LIFT`: harmonic, over 56° from the top.
 FIRST = np.array([0.835, 0.448, 0.095, 0.0, 0.0, 0.0])
-# Force of the contact that the search counts as enough (N).
+# Vertical part of the force of the contact that the search counts as enough (N).
 ENOUGH = 40.0
 # Number of samples of a turn.
 SAMPLES = 180
@@ -80,9 +80,10 @@ def valve(flank, free=False):
     )
 
 
-def turn(flank):
+def one_turn(flank):
     """Return the times of a turn, the reactions over it, and the motion of the valve that is held on its cam."""
     times = np.linspace(0, 2 * np.pi / SPEED, SAMPLES, endpoint=False)
+    # The guess of the contact: its polar angles on cam and roller.
     guess = {"cam": (0, 0, BACK), "valve": (0, BASE, 0), "contact": (-np.pi / 2, -np.pi / 2)}
     mech = valve(flank)
     motion = mbs.kinematics(mech, times, guess)
@@ -90,8 +91,8 @@ def turn(flank):
 
 
 def shortfall(flank):
-    """Return the mean square of what the force of the contact lacks to be enough, over a turn."""
-    _, reactions, _ = turn(flank)
+    """Return the mean square, over a turn, of the fraction of `ENOUGH` by which the vertical force is too small."""
+    _, reactions, _ = one_turn(flank)
     return jnp.mean(jnp.maximum(1 - reactions["contact"].force[:, 1] / ENOUGH, 0) ** 2)
 
 
@@ -135,7 +136,7 @@ def main():
     found = synthesis.minimise(shortfall, FIRST, lower=-0.01, upper=1.0, starts=1, steps=steps)
     flanks, record = {}, {}
     for name, flank in (("first cam", FIRST), ("found", found.best.design)):
-        _, reactions, _ = turn(flank)
+        _, reactions, _ = one_turn(flank)
         forces, (times, gap) = np.asarray(reactions["contact"].force[:, 1]), flight(flank)
         flanks[name] = flank, forces, (times, gap)
         lifts = int(np.sum(reactions.lifts["contact"]))

@@ -1,4 +1,4 @@
-"""Involute teeth: the play of a flank at any distance of the centres."""
+"""Involute teeth: the gap between two flanks at any distance of the centres."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 
 def flank_advance(total: Array, squared_distance: Float[Array, ""], pressure_angle: Array) -> Float[Array, ""]:
-    """Return R (inv α_w − inv α), inv α = tan α − α: the way along the pitch circles between two involute flanks.
+    """Return R (inv α_w − inv α), inv α = tan α − α: the gap between two involute flanks along the pitch circles.
 
     R is the sum of the pitch radii, α the pressure angle and α_w that at the distance d of the centres,
     d cos α_w = |R| cos α. At d = |R| the result is zero and its derivative by d is tan α, with the sign of R. If d is so
@@ -16,7 +16,8 @@ def flank_advance(total: Array, squared_distance: Float[Array, ""], pressure_ang
     Args:
         total: R, negative if one gear is internal.
         squared_distance: d².
-        pressure_angle: α in radians, in the plane of rotation; its sign is that of the result far away.
+        pressure_angle: α in radians, in the plane of rotation. Its sign chooses the flank: for d > |R| the result has the
+            sign of α R.
 
     Examples:
         >>> from jaxmbs.numerics.involute import flank_advance

@@ -166,9 +166,9 @@ class Belt(AbstractBelt):
     the bodies. ψ₀ and s are the values of ψ and of L + ρ_b φ_b − ρ_a φ_a when the belt was put on. Full turns of ψ are
     counted, except if |ρ_b − ρ_a| is at most a tenth of L: then ψ − ψ₀ is in (−π, π].
 
-    A closed belt has one such row less than spans. Without a `length`, the last span always fits, and its tension is zero.
-    With `length` ℓ the last row is Σ L + Σ |ρ| w − ℓ, with the angles of contact w of all pulleys. The belt has to stay
-    on all of them: if w passes through zero, Φ jumps.
+    A closed belt has one such row fewer than it has spans. Without a `length`, the last span always fits, and its tension
+    is zero. With `length` ℓ the last row is Σ L + Σ |ρ| w − ℓ, with the angles of contact w of all pulleys. The belt has to
+    stay on all of them: if w passes through zero, Φ jumps.
 
     Minus the multiplier of a span is its tension; in a closed belt, its tension above that of the last span, which is minus
     the multiplier of the last row if there is a `length`. A belt never goes slack: tensions may be negative.
@@ -257,13 +257,13 @@ class ElasticBelt(AbstractPath, AbstractForce):
     and zero where T₀ + k e or T is negative: then it is slack. T acts on both pulleys along the span. The stretch of the
     belt on the pulleys does not count.
 
-    V = (T₀ + k e)² / 2k over the spans that are not slack.
+    V = Σ (T₀ + k e)² / (2 k) over the spans that are not slack.
 
     Args:
         bodies, points, radii, ends: as for `Belt`.
-        stiffness: k (spans,), E A / L for a span of length L and cross-section A.
-        damping: c, of each span.
-        tension: T₀, when the belt is put on.
+        stiffness: k (spans,) in N/m, E A / L for a span of length L and cross-section A.
+        damping: c, one number for all spans, in N s/m; 0 unless given.
+        tension: T₀ when the belt is put on, in N, the same in all spans; 0 unless given.
         directions, advances: ψ₀ and s (spans,), as for `Belt`, but with an entry for each span. `mbs.with_marks` measures
             them in the guess.
 
@@ -348,7 +348,7 @@ class ElasticBelt(AbstractPath, AbstractForce):
         return total
 
     def potential(self, state):
-        """Return Σ (T₀ + k e)² / 2k over the spans that are not slack."""
+        """Return Σ (T₀ + k e)² / (2 k) over the spans that are not slack."""
         pulls = jnp.stack([jnp.maximum(pull, 0) for _, pull, _ in self._pulls(state)])
         return jnp.sum(pulls**2 / (2 * self.stiffness))
 

@@ -18,7 +18,7 @@ from jaxmbs.planar.element import ORIGIN, Points, length
 from jaxmbs.planar.outlines import CURVATURE_ROUNDING, AbstractOutline, FunctionOutline, smallest_curvature
 
 
-class Contact(Points):
+class CamConstraint(Points):
     """A contact of outlines. Its extra coordinates are the polar angles of the contact on each outline, in order."""
 
     one_sided: eqx.AbstractVar[bool]
@@ -63,7 +63,7 @@ def outward_normal(pose: Pose, outline: AbstractOutline, alpha: Float[Array, ""]
     return -perpendicular(tangent) / length(tangent)
 
 
-class CamFollower(Contact):
+class CamFollower(CamConstraint):
     """Two outlines touch: Φ = (r_i + A_i (s_i + ρ_i u_i) − A_j (s_j + ρ_j u_j) − r_j, g_i⊥ᵀ g_j); Haug (3.4.20).
 
     Extra coordinates: alpha_i, alpha_j, the polar angles of the contact in the two body frames. u points to the
@@ -74,7 +74,7 @@ class CamFollower(Contact):
         point_i, point_j: centres of the outlines in the body frames.
         outline_i, outline_j: ρ(α), both closed, or with the `part` that touches. If one is hollow, its radius of
             curvature must be larger than that of the other, so that they touch at one point only.
-        one_sided: True for a follower that rests on its cam: `Reactions.lifts` is True at times at which the contact
+        one_sided: True for a follower that rests on its cam: `Reactions.lifts[name]` is True at times at which the contact
             would have to pull it. False for a follower that is held on both sides, as by a groove. Both are the same
             constraint; `contact_force` simulates the lift-off.
 
@@ -121,11 +121,12 @@ class CamFollower(Contact):
         total = smallest_curvature(self.outline_i) + smallest_curvature(self.outline_j)
         require(
             total > -CURVATURE_ROUNDING,
-            "the outlines are not convex enough: one has a hollow that is narrower than the other's curve",
+            "the outlines are not convex enough: the radius of a hollow must be larger than that of the other outline; "
+            "give the `part` that touches",
         )
 
 
-class CamFlatFollower(Contact):
+class CamFlatFollower(CamConstraint):
     """An outline touches a straight face: Φ = ((r_i^P − r_j^Q)ᵀ u_j⊥, g_iᵀ u_j⊥); Haug (3.4.29).
 
     Extra coordinate: alpha_i, the polar angle of the contact in the frame of i.
@@ -135,7 +136,7 @@ class CamFlatFollower(Contact):
         point_i: centre of the outline in the frame of i.
         point_j: Q, a point of the face in the frame of j.
         outline_i: ρ(α), convex, or with a convex `part` that touches.
-        axis_j: direction of the face in the frame of j; x unless given.
+        axis_j: direction of the face in the frame of j; x unless given. The cam is on its left if `contact_force` is used.
         one_sided: see `CamFollower`.
 
     Examples:
@@ -175,7 +176,7 @@ class CamFlatFollower(Contact):
         )
 
 
-class PointFollower(Contact):
+class PointFollower(CamConstraint):
     """A pin of body i runs in a slot of body j: Φ = r_i + A_i s_i − r_j − A_j (s_j + ρ_j u_j); Haug (3.4.31).
 
     Extra coordinate: alpha_j, the polar angle of the pin in the frame of j about the slot's centre.
@@ -213,6 +214,6 @@ class PointFollower(Contact):
         return -outward_normal(j, self.outline_j, alpha_j) if self.one_sided else None
 
     def contact_force(self, **law):
-        """Return the `OutlineContact` of the outline, on its body i, with the pin's centre; with its keywords."""
+        """Return an `OutlineContact`, with its keywords, in which body i has the slot and body j the pin, a point."""
         swapped: dict[str, Any] = {"i": self.j, "j": self.i, "point_i": self.point_j, "point_j": self.point_i}
         return OutlineContact(**swapped, outline_i=self.outline_j, outline_j=FunctionOutline(0.0), **law)

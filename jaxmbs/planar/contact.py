@@ -46,7 +46,7 @@ class OutlineContact(AbstractBodyContact):
     At the polar angles α_i and α_j of the nearest points the outlines have a common normal. Let ν be its unit vector, away
     from outline i, and e the vector from the point on i to that on j. The depth is δ = −νᵀe, and the force is that of
     `ClearanceRevolute`: a normal force N = k δⁿ (1 + d δ̇), never negative, and friction μ N. The force acts on both bodies
-    at the middle of the two points, and is zero at a distance, but for the smoothing of `AbstractContactForce`. The
+    halfway between the two nearest points, and is zero at a distance, but for the smoothing of `AbstractContactForce`. The
     constraint `CamFollower` describes the same contact if it never opens.
 
     The angles are found by Newton's method from the nearest two of some points on both outlines; derivatives are those of
@@ -60,8 +60,8 @@ class OutlineContact(AbstractBodyContact):
         i, j: names of the bodies.
         point_i, point_j: centres of the outlines in the body frames; the origins unless given.
         outline_i, outline_j: ρ(α), both closed, or with the `part` that touches: no force acts outside of it. If one has a
-            hollow, its radius of curvature must be larger than that of the other. Or each a `RoundedPolyline` or a circle.
-            `FunctionOutline(0.0)` is a point.
+            hollow, its radius of curvature must be larger than that of the other. A `RoundedPolyline` can touch only
+            another one or a circle, `FunctionOutline(radius)`. `FunctionOutline(0.0)` is a point.
         stiffness, exponent, restitution, impact_velocity, law, friction, velocity: see `ClearanceRevolute`.
         inside: True if body j is inside outline i, as a roller in a ring; then ν is towards the inside.
 
@@ -214,7 +214,8 @@ def between_polylines(
         away = unit(jnp.where(jnp.all(apart == 0), jnp.asarray([1, 0], apart.dtype), apart))
         side = 1 if contact.inside else -1
         on_i, on_j = near.first + line_i.radius * away, near.second + side * line_j.radius * away
-        is_active = near.exists & faces(contact.outline_i, away) & faces(contact.outline_j, side * turn.T @ away)
+        is_active = near.exists & is_towards_part(contact.outline_i, away)
+        is_active = is_active & is_towards_part(contact.outline_j, side * turn.T @ away)
         places.append(Place(on_i, on_j, side * away, is_active))
     return places
 
@@ -230,7 +231,7 @@ def on_disc(outline: Any, disc: Any, centre, turn, inside=False) -> Place:
     start = angles[nearest(jax.vmap(outline.point)(angles), centre)]
     (alpha,) = contact_angles(residual, start[None], (outline,))
     normal = (1 if inside else -1) * outward_normal(outline, alpha)
-    is_active = is_on_part(outline, alpha) & faces(disc, turn.T @ normal)
+    is_active = is_on_part(outline, alpha) & is_towards_part(disc, turn.T @ normal)
     return Place(outline.point(alpha), centre + disc.radius(alpha) * normal, normal, is_active)
 
 
@@ -277,8 +278,8 @@ def as_polyline(outline: AbstractOutline | RoundedPolyline) -> RoundedPolyline |
     return outline if isinstance(outline, RoundedPolyline) else None
 
 
-def faces(outline: AbstractOutline | RoundedPolyline, direction: Float[Array, "2"]) -> Bool[Array, ""] | bool:
-    """Return True if the part of a disc that touches is in a direction from its centre, or if there is no part."""
+def is_towards_part(outline: AbstractOutline | RoundedPolyline, direction: Float[Array, "2"]) -> Bool[Array, ""] | bool:
+    """Return True if a direction from the disc's centre is within its `part`, or if it has none."""
     inside = None if isinstance(outline, RoundedPolyline) else outline.within(bearing(direction))
     return True if inside is None else inside
 

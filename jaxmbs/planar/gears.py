@@ -23,12 +23,13 @@ class Gear(Points, MarkedConstraint):
         Φ = (x_j^P − x_i^P) sin θ − (y_j^P − y_i^P) cos θ,
         θ = (R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π) / (R_i + R_j).
 
-    θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance R_i + R_j. Φ vanishes
+    θ is the direction from P_i to P_j. Other constraints must hold the centres at the distance |R_i + R_j|. Φ vanishes
     for the opposite direction too, so a guess should have the marks roughly in place.
 
     If one radius is negative, the bodies turn in the same sense: an internal gear, or an open belt drive, in which the
-    distance between the centres is arbitrary. For pulleys of about equal size, |R_i + R_j| at most a tenth of that
-    distance, Φ = R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π − (R_i + R_j) θ with θ in (−π, π].
+    distance between the centres is arbitrary. (In `planar.Belt` the radii of an open belt have the same sign.) For pulleys
+    of about equal size, |R_i + R_j| at most a tenth of that distance,
+    Φ = R_i (φ_i + θ_i) + R_j (φ_j + θ_j) − R_j π − (R_i + R_j) θ with θ in (−π, π].
 
     The reaction is the tangential force in the pitch circles. With a `pressure_angle` α it is the normal force between
     involute teeth: R_i φ_i + R_j φ_j has (R_i + R_j) (inv α_w − inv α) added, with inv α = tan α − α and
@@ -39,10 +40,10 @@ class Gear(Points, MarkedConstraint):
         i, j: names of the bodies.
         point_i, point_j: centres of the gears in the body frames.
         radius_i, radius_j: pitch radii; negative for an internal gear, and for one of two pulleys.
-        angle_i, angle_j: directions θ in radians, in the body frames, of the marks that touch at assembly. If they are
-            given for an internal gear, subtract π from the other gear's angle; Haug (3.4.7). If neither is given,
-            the gears mesh as they are drawn: the marks are those that touch in the guess; see `mbs.with_marks`. If one
-            is given, the other is zero.
+        angle_i, angle_j: directions θ_i, θ_j in radians, in the body frames, of the marks that touch at assembly. If they
+            are given for an internal gear, subtract π from the angle of the gear with positive radius; Haug (3.4.7). If
+            neither is given, the gears mesh as they are drawn: the marks are those that touch in the guess; see
+            `mbs.with_marks`. If one is given, the other is zero.
         pressure_angle: α in radians. It is positive for the flanks whose forces turn gears of positive radius
             counter-clockwise and one of negative radius clockwise, negative for the other flanks. Only these flanks touch:
             `Reaction.pulls` is True at times at which they would have to pull. `mbs.GearMesh` has both. None: the
@@ -105,7 +106,8 @@ class Gear(Points, MarkedConstraint):
 class RackPinion(Points, MarkedConstraint):
     """A pinion on body j rolls on a rack on body i; Haug (3.4.12), (3.4.13).
 
-    Φ = ((r_j^P − r_i^Q)ᵀ v_i − v_i R_j α_j, (r_j^P − r_i^P)ᵀ v_i⊥ − v_i R_j), α_j = φ_i + θ_i − φ_j − θ_j + 3π/2.
+    Φ = ((r_j^P − r_i^Q)ᵀ v_i − ‖v_i‖ R_j α_j, (r_j^P − r_i^P)ᵀ v_i⊥ − ‖v_i‖ R_j),
+    α_j = φ_i + θ_i − φ_j − θ_j + 3π/2.
 
     With a `pressure_angle` α there is one equation, the first one plus tan α times the second, for a pinion whose centre
     other constraints hold at the distance R_j from the rack. The reaction is then the normal force between the teeth.
@@ -116,8 +118,10 @@ class RackPinion(Points, MarkedConstraint):
         point_j: centre of the pinion in the frame of j.
         axis_i: v_i, from P_i to the point Q_i from which the advance of the pinion is measured, in the frame of i.
         radius_j: R_j, positive if the pinion is on the left of the rack seen along v_i, else negative.
-        angle_i, angle_j: θ_i and θ_j in radians, which set the advance at assembly. If neither is given, the pinion
-            meshes as it is drawn in the guess; see `mbs.with_marks`. If one is given, the other is zero.
+        angle_i, angle_j: directions in radians, in the body frames: θ_i of v_i, and θ_j of the point of the pinion that
+            touches the rack at Q_i, for a negative radius_j of the opposite point. If φ_j = φ_i then, θ_j is
+            θ_i + 3π/2, not θ_i − π/2, because full turns count. If neither is given, the pinion meshes as it is drawn in
+            the guess; see `mbs.with_marks`. If one is given, the other is zero.
         pressure_angle: α in radians, positive for the flanks whose force turns the pinion counter-clockwise; see `Gear`.
 
     Examples:
@@ -140,7 +144,7 @@ class RackPinion(Points, MarkedConstraint):
         return 2 if self.pressure_angle is None else 1
 
     def residual(self, i, j, t):
-        """Return Φ, times ‖v_i‖: the gap of rolling on the rack, and the distance of the centre from it minus R_j."""
+        """Return Φ: ‖v_i‖ times the gap of rolling, and ‖v_i‖ times (distance of the centre from the rack − R_j)."""
         v, v_length = i.direction(self.axis_i), length(self.axis_i)
         d = self.separation(i, j)
         angle_i, angle_j = self.marks

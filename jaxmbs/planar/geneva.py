@@ -33,16 +33,17 @@ class GenevaDrive(Points):
     θ is the angle of the pin from the line of centres, β the direction of this line, r the length of the crank, and a the
     distance of the centres, which other constraints must hold at r / sin(π/n): then the pin enters and leaves along the
     slot, at θ = ±(π/2 − π/n), and the wheel starts and stops without a jump of its rate. Its acceleration jumps. The
-    reaction is that of the pin in the slot. The wheel turns against the crank.
+    reaction is that of the pin in the slot. The wheel turns in the opposite sense to the crank.
 
     Args:
         i, j: names of the bodies. The crank is i, the wheel j.
         point_i, point_j: centres of crank and wheel in the body frames.
         slots: n, at least 3.
         crank: r.
-        angle_i: θ_i, direction of the pin in the frame of i, in radians.
-        angle_j: θ_j, direction of a slot in the frame of j, which the pin uses at θ = 0.
-        line: direction of the line of centres, from i to j, within half a turn.
+        angle_i: θ_i, direction of the pin in the frame of i, in radians; zero unless given.
+        angle_j: θ_j, direction in the frame of j of the slot that the pin uses at θ = 0, in radians; zero unless given.
+        line: approximate direction of the line of centres, from i to j, in radians, in the ground frame; zero unless given.
+            The true direction is taken within half a turn of it.
 
     Examples:
         >>> drive = planar.GenevaDrive("crank", "wheel", (0, 0), (0, 0), slots=4, crank=1.0)
@@ -64,11 +65,16 @@ class GenevaDrive(Points):
 
     @property
     def entry(self) -> float:
-        """The angle π/2 − π/n of the crank from the line of centres at which the pin leaves the slot."""
+        """Half the crank's angle of engagement, π/2 − π/n: the pin enters at minus and leaves at plus this angle θ."""
         return np.pi / 2 - np.pi / self.slots
 
     def wheel_angle(self, theta: Float[Array, "*batch"], distance=None) -> Float[Array, "*batch"]:
-        """Return ψ(θ), the angle that the wheel has turned against the crank since θ = 0, for any number of turns."""
+        """Return ψ(θ), the angle by which the wheel has turned since θ = 0 in the opposite sense to the crank.
+
+        Args:
+            theta: θ, of any number of turns.
+            distance: a; `self.distance` unless given.
+        """
         distance = self.distance if distance is None else distance
         turns = jax.lax.stop_gradient(jnp.round(theta / (2 * jnp.pi)))
         theta = theta - 2 * jnp.pi * turns
@@ -80,12 +86,18 @@ class GenevaDrive(Points):
         return angle + 2 * step * turns
 
     def wheel_rate(self, theta: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-        """Return dψ/dθ = λ (cos θ − λ) / (1 − 2 λ cos θ + λ²) in the slot, λ = sin(π/n), else 0."""
+        """Return dψ/dθ = λ (cos θ − λ) / (1 − 2 λ cos θ + λ²) in the slot, λ = sin(π/n), else 0.
+
+        It is the rate of ψ divided by the speed ω of the crank.
+        """
         ratio, cosine = np.sin(np.pi / self.slots), jnp.cos(theta)
         return jnp.where(cosine > ratio, ratio * (cosine - ratio) / (1 - 2 * ratio * cosine + ratio**2), 0)
 
     def wheel_acceleration(self, theta: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-        """Return d²ψ/dθ² = −λ (1 − λ²) sin θ / (1 − 2 λ cos θ + λ²)² in the slot, λ = sin(π/n), else 0."""
+        """Return d²ψ/dθ² = −λ (1 − λ²) sin θ / (1 − 2 λ cos θ + λ²)² in the slot, λ = sin(π/n), else 0.
+
+        It is the acceleration of ψ at a constant speed ω of the crank, divided by ω².
+        """
         ratio, cosine = np.sin(np.pi / self.slots), jnp.cos(theta)
         curved = -ratio * (1 - ratio**2) * jnp.sin(theta) / (1 - 2 * ratio * cosine + ratio**2) ** 2
         return jnp.where(cosine > ratio, curved, 0)
@@ -100,12 +112,13 @@ class GenevaDrive(Points):
     def contact_forces(self, *, pin_radius, corner_radius, clearance=0.0, **law) -> dict[str, OutlineContact]:
         """Return the contacts "pin", with both flanks of all slots, and "lock", of the disc with the ends of the slots.
 
-        The disc on the crank has the radius r − `pin_radius` − 2 `corner_radius` − `clearance`, and a gap of twice
-        π/2 − π/n around the pin.
+        The disc on the crank has the radius r − `pin_radius` − 2 `corner_radius` − `clearance`, and is cut out over the
+        angle π/2 − π/n on both sides of the pin.
 
         Args:
             pin_radius: radius of the pin.
-            corner_radius: radius of the rounded ends of the slots.
+            corner_radius: radius of the rounded edges at the mouths of the slots. It is also half the thickness of their
+                walls, and must be larger than any penetration.
             clearance: gap between the pin and each flank.
             **law: stiffness and other arguments of `OutlineContact`.
 
@@ -114,7 +127,10 @@ class GenevaDrive(Points):
         """
         half = pin_radius + clearance + corner_radius
         bottom = self.distance - self.crank - pin_radius - 2 * corner_radius
-        require(not is_concrete(bottom) or bottom > 0, "the slots meet at the centre of the wheel: use a thinner pin")
+        require(
+            not is_concrete(bottom) or bottom > 0,
+            "the slots meet at the centre of the wheel: use a smaller pin_radius or corner_radius",
+        )
         mouth = self.distance * np.cos(np.pi / self.slots)
         slot = jnp.stack(
             [jnp.stack([x, y]) for x, y in ((mouth, half), (bottom, half), (bottom, -half), (mouth, -half))]
@@ -133,7 +149,7 @@ class GenevaDrive(Points):
         }
 
     def check(self):
-        """Raise `ValueError` for wrong shapes, less than three slots, or a crank without length."""
+        """Raise `ValueError` for wrong shapes, fewer than three slots, or a crank without length."""
         super().check()
         check_positive(self, "crank")
         require(

@@ -33,7 +33,7 @@ class RoundedPolyline(eqx.Module):
 
     Args:
         points: (k, 2), centres of the corners' arcs in the body frame, relative to the outline's centre; or (p, k, 2) for
-            p polylines of one body.
+            p polylines of one body, each of k points, all closed or all open.
         radius: half the thickness.
         closed: True if the last point is joined to the first one.
 
@@ -72,11 +72,17 @@ class RoundedPolyline(eqx.Module):
     def check(self) -> None:
         """Raise `ValueError` for points of a wrong shape or that follow each other at one place, or no thickness."""
         check_fields(self)
-        require(self.points.shape[1] >= (3 if self.closed else 1), "a closed polyline must have at least 3 points")
+        require(
+            self.points.shape[1] >= (3 if self.closed else 1),
+            "a polyline must have at least 1 point, a closed one at least 3 points",
+        )
         check_positive(self, "radius")
         if is_concrete(self.points) and self.points.shape[1] > 1:
             first, last = map(np.asarray, self.segments)
-            require(np.all(np.any(first != last, axis=1)), "two points that follow each other are the same")
+            require(
+                np.all(np.any(first != last, axis=1)),
+                "points: two that follow each other are the same; a closed polyline must not repeat its first point",
+            )
 
 
 class Nearest(NamedTuple):
@@ -95,8 +101,8 @@ class Nearest(NamedTuple):
 def nearest_places(first: RoundedPolyline, second: RoundedPolyline, move: Callable[[Array], Array]) -> list[Nearest]:
     """Return the nearest places of two polylines, at most `PLACES`, nearest first, in the axes of the first.
 
-    A place is a point of one chain and its foot on a segment of the other one, or two points whose distance grows along
-    all their segments. `move` takes points of the second outline to the axes of the first.
+    A place is a point of one chain and its foot on a segment of the other one, or two corners that are nearer to each other
+    than all neighbouring points of their segments. `move` takes points of the second outline to the axes of the first.
     """
     chain_i, chain_j = (jnp.asarray(line.points).reshape(-1, 2) for line in (first, second))
     chain_j = move(chain_j)

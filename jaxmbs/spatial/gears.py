@@ -22,7 +22,7 @@ class Mesh(Frames, MarkedConstraint):
     """Teeth of two bodies that mesh at a pitch point, with the angles α to the other gear as extra coordinates.
 
     α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j;
-    α_j that from point_j to point_i about the axis of j. Two rows of Φ fit tan α_i and tan α_j to the positions, so that
+    α_j that from point_j to point_i about the axis of j. Two rows of Φ define α_i and α_j from the positions, so that
     any number of turns counts. The third one is the advance of the teeth, by the turns α and by the place of the pitch
     points.
 
@@ -97,26 +97,29 @@ class Gear(Mesh):
 
     α_i is the angle about the axis of i, from the x axis of its joint frame, of the direction from point_i to point_j;
     α_j that from point_j to point_i about the axis of j. Both are extra coordinates alpha_i and alpha_j, so that any
-    number of turns counts. Two of the equations fit tan α_i and tan α_j to the positions. The carrier may move; other
+    number of turns counts. Two of the equations define α_i and α_j from the positions. The carrier may move; other
     constraints must hold the gears on it. Axes that are not parallel make bevel or skew gears. Each point must then
     be off the axis of the other gear.
 
-    The reaction is the tangential force F_t at the pitch point. With a `pressure_angle` α and a `helix_angle` β it is the
-    normal force of the teeth, with the parts F_t tan α / cos β along the normal of the pitch surfaces, which forces the
-    gears apart, and F_t tan β along their common line, the axis of a cylinder. As functions of the distance of the
-    centres, teeth are involutes, as in `planar.Gear`. Loads in the bearings of bevel gears need a pressure angle: without
-    one, only the torques about the axes of cones are right.
+    The reaction is the tangential force F_t at the pitch point. With a `pressure_angle` α, not related to α_i and α_j, and
+    a `helix_angle` β it is the normal force of the teeth, with the parts F_t tan α / cos β along the normal of the pitch
+    surfaces, which forces the gears apart, and F_t tan β along their common line, the axis of a cylinder. If the distance
+    of the centres changes, the teeth touch as involutes do; see `planar.Gear`. Loads in the bearings of bevel gears need a
+    pressure angle: without one, only the torques about the axes of cones are right.
 
     Args:
         i, j: names of the bodies.
-        point_i, point_j: centres of the gears in the body frames; or `Frame`s of the bodies, origin and axes.
+        point_i, point_j: centres of the pitch circles with these radii, in the body frames; or `Frame`s of the bodies,
+            origin and axes.
         axis_i, axis_j, frame_i, frame_j: axes of the gears, as for `Revolute`. External gears with parallel axes have
             them in the same sense. Those of bevel gears both point away from the apex, or both towards it.
         radius_i, radius_j: pitch radii, or numbers of teeth if there is neither pressure angle nor helix angle. An internal
             gear has a negative radius.
         angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames. If
-            neither is given, the gears mesh as they are drawn: the marks are those that touch in the guess, of whose
-            alpha_i and alpha_j only the full turns count; see `mbs.with_marks`. If one is given, the other is zero.
+            neither is given, the gears mesh as they are drawn: the marks are those that touch in the guess; see
+            `mbs.with_marks`. Of the guessed alpha_i and alpha_j only the number of full turns is used. If one angle is
+            given, the other is zero. If angles are given for an internal gear, subtract π from that of the gear with
+            positive radius.
         pressure_angle: α in radians, in the section normal to the teeth; for cylinders and cones. It is positive for the
             flanks whose forces turn gears of positive radius in the positive sense about their axes, negative for the other
             flanks; see `planar.Gear`.
@@ -190,16 +193,16 @@ class Gear(Mesh):
 class WormGear(Mesh):
     """A worm on body i moves the rim of a wheel on body j with its thread, with axes at right angles. 3 equations.
 
-    With the angles α_i of the worm and α_j of the wheel as in `Gear`, the pitch p of the thread and c = ±1 for the two
-    senses of the axes, Φ₃ = −p (α_i − θ_i) / 2π − c R_j (α_j − θ_j), plus terms that vanish with the centres in place.
-    Their derivatives make the reaction the normal force of the thread at the pitch point,
+    With the angles α_i of the worm and α_j of the wheel as in `Gear`, the lead p of the thread and c = −sgn d·(z_i × z_j),
+    with d from point_i to point_j and the axes z, Φ₃ = −p (α_i − θ_i) / 2π − c R_j (α_j − θ_j), plus terms that vanish with
+    the centres in place. Their derivatives make the reaction the normal force of the thread at the pitch point,
 
         F (z − tan λ t + (tan α / cos λ) r),  tan λ = p / (2π R_i),
 
-    where z is the axis of the worm, r the outward normal of its pitch cylinder and t = z × r. The thrust on the worm is F,
-    the torque on it F R_i tan λ. With a `JointFriction`, whose `joint` is the worm gear, friction along it is μ times
-    the normal force: the efficiency of a worm that drives is tan λ / tan(λ + ρ), and for λ < ρ it locks itself, with
-    tan ρ = μ / cos α.
+    on the wheel, where z is the axis of the worm, r the outward normal of its pitch cylinder and t = z × r. The worm has
+    the thrust −F along z and the torque F R_i tan λ about z. With a `JointFriction`, whose `joint` is the worm gear,
+    friction along the thread is μ times the normal force: the efficiency of a worm that drives is tan λ / tan(λ + ρ), and
+    for λ < ρ it locks itself, with tan ρ = μ / cos α and the `pressure_angle` α.
 
     Args:
         i, j: names of the bodies. The worm is on i.
@@ -207,7 +210,7 @@ class WormGear(Mesh):
             `Frame`s of the bodies.
         axis_i, axis_j, frame_i, frame_j: axes of worm and wheel, as for `Revolute`.
         radius_i, radius_j: pitch radii R of worm and wheel.
-        pitch: p, the advance of the thread in a turn, all its starts counted, positive if it is right-handed.
+        pitch: p, the lead: the pitch of the thread times its number of starts, a length, positive if it is right-handed.
         angle_i, angle_j: θ in radians, as for `Gear`.
         pressure_angle: α in radians, in the section normal to the thread, positive for the flank that pushes the wheel
             along the axis of the worm, negative for the other; see `planar.Gear`. None: a square thread.

@@ -18,8 +18,8 @@ from jaxmbs.spatial.joints import angle_row
 class TurnByAdvance(Frames, MarkedConstraint):
     """The turn φ of joint frame j relative to joint frame i about z follows an advance: φ = ψ + θ_i − θ_j.
 
-    Φ = 2 sin((φ − ψ − θ_i + θ_j) / 2). 1 equation, for any number of turns. Subclasses define ψ,
-    the turn that belongs to the advance. θ_i and θ_j are the directions of the marks on the bodies.
+    Φ = 2 sin((φ − ψ − θ_i + θ_j) / 2), with the angle in brackets taken within ±π. 1 equation, for any number of turns.
+    Subclasses define ψ, the turn that belongs to the advance. θ_i and θ_j are the directions of the marks on the bodies.
     """
 
     angle_i: Array | None = real(optional=True)
@@ -46,11 +46,12 @@ class RackPinion(TurnByAdvance):
     """A pinion on body j rolls on a rack on body i: x + R_j (φ − θ_i + θ_j) = 0. 1 equation.
 
     x is the advance of point_j from point_i along the x axis of the joint frame on the rack; φ is the turn of the pinion
-    relative to the rack about their common z axis. Φ = 2 sin((φ − θ_i + θ_j + x / R_j) / 2). Other constraints must
-    hold the axes parallel and the pinion's centre at the distance R_j from the pitch line of the rack.
+    relative to the rack about their common z axis. Φ = 2 sin((φ − θ_i + θ_j + x / R_j) / 2), with the angle in brackets
+    taken within ±π. Other constraints must hold the axes parallel and the pinion's centre at the distance R_j from the
+    pitch line of the rack.
 
-    With a `pressure_angle` α and a `helix_angle` β, x has (y − R_j) tan α / cos β and −z tan β added, where y and z are the
-    other components of the advance. The reaction is then the normal force of the teeth; see `Gear`.
+    With a `pressure_angle` α and a `helix_angle` β, x has (y − R_j) tan α / cos β and −z tan β sgn R_j added, where y and z
+    are the other components of the advance. The reaction is then the normal force of the teeth; see `Gear`.
 
     Args:
         i, j: names of the bodies. The rack is on i.
@@ -126,8 +127,9 @@ class Thread(TurnByAdvance):
     """Turn and advance of bodies on a common axis are in proportion: s = pitch (φ − θ_i + θ_j) / 2π. 1 equation.
 
     s is the advance of point_j from point_i along the z axis of joint frame i, φ the turn of joint frame j relative to it.
-    Φ = 2 sin((φ − θ_i + θ_j − 2π s / pitch) / 2). Other constraints must hold the bodies on the axis, such as a hinge of
-    the screw and a slide of the nut. A `Screw` is a thread that holds the bodies on its axis itself.
+    Φ = 2 sin((φ − θ_i + θ_j − 2π s / pitch) / 2), with the angle in brackets taken within ±π. Other constraints must hold
+    the bodies on the axis, such as a hinge of the screw and a slide of the nut. A `Screw` is a thread that holds the bodies
+    on its axis itself.
 
     Args:
         i, j: names of the bodies.

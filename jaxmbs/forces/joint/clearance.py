@@ -35,11 +35,11 @@ class ClearanceRevolute(AbstractBodyContact):
         i, j: names of the bodies: the hole is in i, the pin on j.
         point_i, point_j: the centres in the body frames; the origins unless given.
         clearance: c, the radius of the hole less that of the pin.
-        stiffness: k.
-        exponent: n, at least 1.
-        restitution: ε, in (0, 1].
-        impact_velocity: v₀, positive.
-        law: "lankarani-nikravesh" or "flores".
+        stiffness: k, in N/mⁿ.
+        exponent: n, at least 1; 1.5 unless given.
+        restitution: ε, in (0, 1]; 1 unless given: no damping.
+        impact_velocity: v₀, positive, in m/s; 1 unless given.
+        law: "lankarani-nikravesh", unless given, or "flores".
         friction: μ; none unless given.
         velocity: v_t, the sliding velocity below which friction falls to zero with the velocity; see `JointFriction`.
         radius: radius of the pin, for friction.

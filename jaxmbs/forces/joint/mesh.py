@@ -25,20 +25,20 @@ Z = (0.0, 0.0, 1.0)
 class GearMesh(AbstractBodyContact):
     """Elastic involute teeth of two gears with parallel axes, with backlash, in place of a `Gear`.
 
-    Let α_i be the angle of the line of centres in the frame of body i, α_j that of the opposite direction in body j, and
+    Let ψ_i be the angle of the line of centres in the frame of body i, ψ_j that of the opposite direction in body j, and
 
-        x = R_i (α_i − θ_i) + R_j (α_j − θ_j)
+        x = R_i (ψ_i − θ_i) + R_j (ψ_j − θ_j)
 
     the advance of the teeth along the pitch circles, to which multiples of the tooth pitch are added so that |x| is at most
     half of it. With the pressure angle α, the flanks are in each other by
 
-        δ = cos α (±x − (R_i + R_j) (inv α_w − inv α) − j / 2),
+        δ = cos α (±x − (R_i + R_j) (inv α_w − inv α) − b / 2),
 
-    where inv α = tan α − α and d cos α_w = |R_i + R_j| cos α at the distance d of the centres. On each flank, while δ > 0,
-    the normal force N = κ k δⁿ (1 + c δ̇), never negative, acts along the line of action. In the play there is no force. c
+    where inv α = tan α − α and a cos α_w = |R_i + R_j| cos α at the distance a of the centres. On each flank, while δ > 0,
+    the normal force N = κ k δⁿ (1 + d δ̇), never negative, acts along the line of action. In the play there is no force. d
     follows from the coefficient of restitution, and the force is smoothed over some steps, as in `ClearanceRevolute`.
 
-    In space the gears are cylinders. With a helix angle β, R_i α_i has −s tan β added, with the advance s of point_j from
+    In space the gears are cylinders. With a helix angle β, x has −s tan β sgn R_i added, with the advance s of point_j from
     point_i along the axis; α in δ is that in the plane of rotation, and δ is multiplied by cos β_b, tan β_b = tan β cos α.
 
     V = κ k δⁿ⁺¹ / (n + 1). With a `variation` κ, the turning of the teeth adds or takes energy.
@@ -48,17 +48,18 @@ class GearMesh(AbstractBodyContact):
         point_i, point_j: centres of the gears in the body frames; the origins unless given.
         radius_i, radius_j: pitch radii R; negative for an internal gear.
         teeth_i: number of teeth of i.
-        backlash: j, the play along the pitch circles if the centres are at the distance |R_i + R_j|.
+        backlash: b, the play along the pitch circles if the centres are at the distance |R_i + R_j|.
         pressure_angle: α in radians, positive, in the section normal to the teeth.
         helix_angle: β in radians, in space; positive if the teeth of i are right-handed.
         angle_i, angle_j: θ in radians, directions of a tooth of i and of a gap of j in the body frames, in space from the x
-            axes of frames as for `spatial.Revolute`.
+            axes of frames as for `spatial.Revolute`. For an internal gear, subtract π from the angle of the gear with
+            positive radius, because the teeth touch on its other side.
         axis_i, axis_j: in space, the axes of the gears in the body frames, in the same sense; z unless given, `axis_j` as
             `axis_i`.
-        stiffness: k of the mesh.
+        stiffness: k of all teeth in contact together, in N/mⁿ along the line of action.
         variation: κ, a function of the phase of the teeth of i on the line of centres, which grows from 0 to 1 between two
             teeth; 1 unless given.
-        exponent: n, at least 1.
+        exponent: n, at least 1; 1 unless given, unlike in `ClearanceRevolute`.
         restitution, impact_velocity, law: see `ClearanceRevolute`.
         friction, velocity: have no place here, because teeth do not slide at the pitch point.
 
@@ -148,4 +149,4 @@ class GearMesh(AbstractBodyContact):
         )
         require(self.friction is None, "friction has no place here: teeth do not slide at the pitch point")
         flat = self.helix_angle is None and self.axis_i is None and self.axis_j is None
-        require(dimension == 3 or flat, "helix_angle and axes have no place in the plane")
+        require(dimension == 3 or flat, "helix_angle, axis_i and axis_j are for mechanisms in space only")
