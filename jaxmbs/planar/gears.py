@@ -41,9 +41,10 @@ class Gear(Points, MarkedConstraint):
         point_i, point_j: centres of the gears in the body frames.
         radius_i, radius_j: pitch radii; negative for an internal gear, and for one of two pulleys.
         angle_i, angle_j: directions θ_i, θ_j in radians, in the body frames, of the marks that touch at assembly. If they
-            are given for an internal gear, subtract π from the angle of the gear with positive radius; Haug (3.4.7). If
-            neither is given, the gears mesh as they are drawn: the marks are those that touch in the guess; see
-            `mbs.with_marks`. If one is given, the other is zero.
+            are given for an internal gear, the mark of the gear with positive radius is opposite to the point that touches:
+            subtract π from angle_i, or add π to angle_j, whichever is its angle; Haug (3.4.7). If neither is given, the
+            gears mesh as they are drawn: the marks are those that touch in the guess; see `mbs.with_marks`. If one is
+            given, the other is zero.
         pressure_angle: α in radians. It is positive for the flanks whose forces turn gears of positive radius
             counter-clockwise and one of negative radius clockwise, negative for the other flanks. Only these flanks touch:
             `Reaction.pulls` is True at times at which they would have to pull. `mbs.GearMesh` has both. None: the

@@ -118,8 +118,8 @@ class Gear(Mesh):
         angle_i, angle_j: θ in radians, of the marks that touch at assembly, from the x axes of the joint frames. If
             neither is given, the gears mesh as they are drawn: the marks are those that touch in the guess; see
             `mbs.with_marks`. Of the guessed alpha_i and alpha_j only the number of full turns is used. If one angle is
-            given, the other is zero. If angles are given for an internal gear, subtract π from that of the gear with
-            positive radius.
+            given, the other is zero. If angles are given for an internal gear, the mark of the gear with positive radius
+            is opposite to the point that touches.
         pressure_angle: α in radians, in the section normal to the teeth; for cylinders and cones. It is positive for the
             flanks whose forces turn gears of positive radius in the positive sense about their axes, negative for the other
             flanks; see `planar.Gear`.
