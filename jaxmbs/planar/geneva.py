@@ -74,6 +74,9 @@ class GenevaDrive(Points):
         Args:
             theta: θ, of any number of turns.
             distance: a; `self.distance` unless given.
+
+        Returns:
+            ψ in radians.
         """
         distance = self.distance if distance is None else distance
         turns = jax.lax.stop_gradient(jnp.round(theta / (2 * jnp.pi)))

@@ -72,7 +72,7 @@ class Mesh(Frames, MarkedConstraint):
         return i.direction(self.axes_i[:, 2]), j.direction(self.axes_j[:, 2])
 
     def pitch_points(self, i: Pose, j: Pose, side=1) -> tuple[Float[Array, "3"], Float[Array, "3"], Float[Array, "3"]]:
-        """Return the unit vector from the axis of i to j, across it, the pitch point of i, and the way to that of j.
+        """Return the unit vector from the axis of i to j, across it, the pitch point of i, and the vector to that of j.
 
         A `side` of −1 is that of internal gears: the pitch points are away from the other axis. At the right distance of
         the centres both points coincide.
@@ -162,7 +162,7 @@ class Gear(Mesh):
         return self.radius_i, self.radius_j
 
     def advance_by_place(self, i, j):
-        """Return the advance of the teeth along the pitch surfaces, for the way between the pitch points."""
+        """Return the advance of the teeth along the pitch surfaces, for the vector between the pitch points."""
         if self.pressure_angle is None and self.helix_angle is None:
             return 0.0
         total, helix = self.radius_i + self.radius_j, 0.0 if self.helix_angle is None else self.helix_angle
@@ -219,8 +219,8 @@ class WormGear(Mesh):
         >>> size = {"radius_i": 1.0, "radius_j": 5.0, "pitch": 0.5}
         >>> drive = spatial.WormGear("worm", "wheel", axis_i=(0, 0, 1), axis_j=(0, 1, 0), **size)
         >>> mech = mbs.Mechanism({"worm": spatial.Body(), "wheel": spatial.Body()}, {"mesh": drive})
-        >>> q = {"wheel": spatial.coordinates((6, 0, 0)), "mesh": (2 * jnp.pi, -jnp.pi / 2)}
-        >>> drawn = mbs.with_marks(mech, {"wheel": spatial.coordinates((6, 0, 0))})
+        >>> q = {"wheel": spatial.coordinates((6, 0, 0)), "mesh": (2 * jnp.pi, jnp.pi)}
+        >>> drawn = mbs.with_marks(mech, {**q, "mesh": (0, jnp.pi)})
         >>> print(mbs.constraints(drawn, q)[2].round(6))  # after a turn of α_i
         -0.5
     """
