@@ -91,7 +91,8 @@ class GenevaDrive(Points):
     def wheel_rate(self, theta: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
         """Return dψ/dθ = λ (cos θ − λ) / (1 − 2 λ cos θ + λ²) in the slot, λ = sin(π/n), else 0.
 
-        It is the rate of ψ divided by the speed ω of the crank.
+        Returns:
+            the rate of ψ divided by the speed ω of the crank.
         """
         ratio, cosine = np.sin(np.pi / self.slots), jnp.cos(theta)
         return jnp.where(cosine > ratio, ratio * (cosine - ratio) / (1 - 2 * ratio * cosine + ratio**2), 0)
@@ -99,7 +100,8 @@ class GenevaDrive(Points):
     def wheel_acceleration(self, theta: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
         """Return d²ψ/dθ² = −λ (1 − λ²) sin θ / (1 − 2 λ cos θ + λ²)² in the slot, λ = sin(π/n), else 0.
 
-        It is the acceleration of ψ at a constant speed ω of the crank, divided by ω².
+        Returns:
+            the acceleration of ψ at a constant speed ω of the crank, divided by ω².
         """
         ratio, cosine = np.sin(np.pi / self.slots), jnp.cos(theta)
         curved = -ratio * (1 - ratio**2) * jnp.sin(theta) / (1 - 2 * ratio * cosine + ratio**2) ** 2
