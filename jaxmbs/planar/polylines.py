@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -16,12 +17,20 @@ from jaxmbs.planar.element import square
 
 # Number of places at which two polylines can touch at the same time: both flanks of a slot, both ends of a flat face.
 PLACES = 2
+# Corners that turn by less, in radians, are part of a smooth curve. A second place at a corner that turns by γ begins with
+# a positive depth, so that the force jumps, if the first one is deeper than 1 − cos γ of the sum of the radii: here 13 %.
+SMOOTH_CORNER = np.pi / 6
+# Two places are the same one of a smooth curve if it turns by less between them, in radians. The flanks of a slot with a
+# round end are apart by twice as much.
+SMOOTH_CURVE = np.pi / 2
 
 
 def _as_pieces(points):
     """Return points (k, 2) of one polyline as (1, k, 2); those of several, (p, k, 2), unchanged."""
     points = as_real(points)
-    return points[None] if np.ndim(points) == 2 else points
+    dimension = getattr(points, "ndim", None)
+    require(dimension in (2, 3), f"points must be an array of shape (k, 2) or (p, k, 2), got {points!r}")
+    return points[None] if dimension == 2 else points
 
 
 class RoundedPolyline(eqx.Module):
@@ -69,9 +78,38 @@ class RoundedPolyline(eqx.Module):
         starts = count * np.arange(pieces)[:, None]
         return (starts + before).ravel(), (starts + after).ravel()
 
+    @property
+    def turns(self) -> tuple[Array, Array]:
+        """For each point (p·k, c) and segment (m, c): the angle by which the chain turns up to there, and in all if closed.
+
+        Angles have no signs. Sharp corners and ends count as 4 `SMOOTH_CURVE`, half before the point and half behind it.
+        """
+        pieces, count = self.points.shape[:2]
+        first, last = self.segments
+        along = jax.lax.stop_gradient(last - first).reshape(pieces, -1, 2)
+        following = jnp.roll(along, -1, axis=1)
+        cross = along[..., 0] * following[..., 1] - along[..., 1] * following[..., 0]
+        turn = jnp.abs(jnp.arctan2(cross, jnp.sum(along * following, axis=2)))
+        turn = jnp.where(turn < SMOOTH_CORNER, turn, 4 * SMOOTH_CURVE)
+        if not self.closed:
+            turn = turn.at[:, -1].set(4 * SMOOTH_CURVE)
+        behind = jnp.cumsum(turn, axis=1)
+        total = behind[:, -1:]
+        # All chains in a row, so far apart that none of them seems to follow another one.
+        start = 3 * jnp.max(total) * np.arange(pieces)[:, None]
+        at_points = start + jnp.concatenate([-turn[:, -1:] / 2, behind - turn / 2], axis=1)[:, :count]
+        at_segments = at_points if count == 1 else start + behind - turn
+        if not self.closed:
+            return at_points.reshape(-1, 1), at_segments.reshape(-1, 1)
+        at_points, at_segments = (
+            jnp.stack(jnp.broadcast_arrays(x, total), axis=2).reshape(-1, 2) for x in (at_points, at_segments)
+        )
+        return at_points, at_segments
+
     def check(self) -> None:
         """Raise `ValueError` for points of a wrong shape or that follow each other at one place, or no thickness."""
         check_fields(self)
+        require(self.points.shape[0] > 0, "points has no polyline")
         require(
             self.points.shape[1] >= (3 if self.closed else 1),
             "a polyline must have at least 1 point, a closed one at least 3 points",
@@ -102,7 +140,9 @@ def nearest_places(first: RoundedPolyline, second: RoundedPolyline, move: Callab
     """Return the nearest places of two polylines, at most `PLACES`, nearest first, in the axes of the first.
 
     A place is a point of one chain and its foot on a segment of the other one, or two corners that are nearer to each other
-    than all neighbouring points of their segments. `move` takes points of the second outline to the axes of the first.
+    than all neighbouring points of their segments. Places on one smooth curve of both polylines count as one, the nearest
+    of them, so that the depth stays continuous where it moves to the next segment. `move` takes points of the second
+    outline to the axes of the first.
     """
     chain_i, chain_j = (jnp.asarray(line.points).reshape(-1, 2) for line in (first, second))
     chain_j = move(chain_j)
@@ -114,11 +154,14 @@ def nearest_places(first: RoundedPolyline, second: RoundedPolyline, move: Callab
         jnp.concatenate(pair) for pair in zip(_pairs(chain_i, segments_j), _pairs(chain_j, segments_i), strict=True)
     )
     distance = jnp.concatenate([of_i.ravel(), of_j.ravel()])
+    (points_i, *turns_i), (points_j, *turns_j) = first.turns, second.turns
+    (on_i, on_j), (on_j_too, on_i_too) = _pairs(points_i, turns_j), _pairs(points_j, turns_i)
+    on_i, on_j = jnp.concatenate([on_i, on_i_too]), jnp.concatenate([on_j, on_j_too])
     found = []
     for _ in range(min(PLACES, len(distance))):
         k = jnp.argmin(distance)
         exists = jnp.isfinite(distance[k])
-        distance = jnp.where(jnp.arange(len(distance)) == k, jnp.inf, distance)
+        distance = jnp.where(_on_same_curve(first, on_i, k) & _on_same_curve(second, on_j, k), jnp.inf, distance)
         point, foot = points[k], _foot(points[k], starts[k], ends[k])[0]
         swapped = k >= of_i.size
         found.append(Nearest(jnp.where(swapped, foot, point), jnp.where(swapped, point, foot), exists))
@@ -129,6 +172,19 @@ def _pairs(points, segments) -> list[Array]:
     """Return points, first and last points of segments, each (n m, 2), of all pairs of a point and a segment."""
     n, m = len(points), len(segments[0])
     return [jnp.repeat(points, m, axis=0), *(jnp.tile(end, (n, 1)) for end in segments)]
+
+
+def _on_same_curve(line, turns, k) -> Array:
+    """Return True for the candidates (n,) that are on the same smooth curve of a polyline as candidate k.
+
+    `turns` has the rows of `RoundedPolyline.turns` for all candidates.
+    """
+    if line.points.shape[:2] == (1, 1):
+        return np.ones(len(turns), bool)
+    between = jnp.abs(turns[:, 0] - turns[k, 0])
+    if line.closed:
+        between = jnp.minimum(between, jnp.abs(turns[k, 1] - between))
+    return between < SMOOTH_CURVE
 
 
 def _foot(point, start, end) -> tuple[Array, Array]:

@@ -86,6 +86,52 @@ def test_ends_backs_hollows_and_faces():
     assert np.all(is_active)
 
 
+def test_many_points_are_one_smooth_curve():
+    """A disc that swings in an arc of 90 points keeps its energy; in a ring, its potential has no steps at the corners."""
+    arc = lambda angles: 1.1 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    hollow = planar.RoundedPolyline(arc(np.linspace(1.1 * np.pi, 1.9 * np.pi, 90)), 0.1)
+    pin = planar.FunctionOutline(0.3)
+    touch = planar.OutlineContact("ground", "pin", ORIGIN, ORIGIN, hollow, pin, stiffness=1e5, exponent=1.0)
+    mech = mbs.Mechanism({"pin": planar.Body(1.0, 0.01)}, forces={"touch": touch, "weight": mbs.Gravity((0, -9.81))})
+    start = (*(0.7 / 1.1 * arc(np.array([1.3 * np.pi]))[0]), 0)
+    energy = mbs.simulate(mech, np.linspace(0, 2, 41), {"pin": start}, step=5e-4, throw=True).energy
+    assert np.max(energy.kinetic) > 1.3
+    np.testing.assert_allclose(energy.kinetic + energy.potential, energy.potential[0], atol=1e-3)
+    ring = planar.RoundedPolyline(arc(2 * np.pi * np.arange(40) / 40), 0.1, closed=True)
+    angles = np.linspace(0, 2 * np.pi, 4001)
+    for outline, x, y in (
+        (ring, 0.71 * np.cos(angles), 0.71 * np.sin(angles)),
+        (planar.RoundedPolyline([(-1, 0), (0, -0.01), (1, 0)], 0.1), np.linspace(-0.5, 0.5, len(angles)), 0.38),
+    ):
+        q = np.zeros((len(angles), 6))
+        q[:, 3], q[:, 4] = x, y
+        depths, is_active = jax.jit(jax.vmap(touches(outline, pin)))(q)
+        depths = np.where(is_active, np.maximum(depths, 0), 0)
+        path = np.hypot(*np.diff(q[:, 3:5], axis=0).T)
+        change = np.abs(np.diff(np.sum(depths**2 / 2, axis=1)))
+        assert np.min(np.max(depths, axis=1)) > 0.005
+        assert np.all(change <= 1.01 * np.max(depths) * path)
+
+
+def test_places_on_different_curves():
+    """Both flanks of a slot with a round end, and two discs of one body on a bar, count; an inactive place is no depth."""
+    bend = np.linspace(np.pi, 2 * np.pi, 19)
+    slot = [(-0.31, 2), *zip(0.31 * np.cos(bend), 0.31 * np.sin(bend), strict=True), (0.31, 2)]
+    discs, bar = planar.RoundedPolyline([[(-1, 0)], [(1, 0)]], 0.1), planar.RoundedPolyline([(-2, 0), (2, 0)], 0.1)
+    for first, second, y in ((planar.RoundedPolyline(slot, 0.12), DISC, 1.0), (bar, discs, 0.19)):
+        depths, is_active = jax.jit(touches(first, second))(jnp.array([0, 0, 0, 0, y, 0]))
+        np.testing.assert_allclose(depths, 0.01, atol=1e-12)
+        assert np.all(is_active)
+    part = planar.FunctionOutline(0.2, part=(0.1, 1.0))
+    contact = planar.OutlineContact("ground", "a", ORIGIN, ORIGIN, part, DISC, stiffness=1.0, exponent=1.0)
+    mech = mbs.Mechanism({"a": planar.Body()}, forces={"contact": contact})
+    lengths = [
+        contact.measures(state_of(mech, jnp.array([x, 0.01, 0]), jnp.zeros(3), jnp.zeros(())))["length"]
+        for x in (0.3, -0.3)
+    ]
+    assert np.max(lengths) < 0
+
+
 def test_derivatives_by_points_and_radius():
     """Forward derivatives of the depths as central differences, for both parts of a pair."""
     q = jnp.array([0, 0, 0.2, 1.05, 1.2, 0.7])
@@ -218,6 +264,8 @@ def test_bad_input():
         (lambda: touch(DISC, planar.RoundedPolyline([(0, 0), (1, 0)], 0.1, closed=True)), "at least 3 points"),
         (lambda: touch(DISC, planar.RoundedPolyline([(0, 0), (0, 0)], 0.1)), "are the same"),
         (lambda: touch(DISC, planar.RoundedPolyline([(0, 0), (1, 0)], 0.0)), "radius must be positive"),
+        (lambda: touch(DISC, planar.RoundedPolyline(np.zeros((0, 3, 2)), 0.1)), "points has no polyline"),
+        (lambda: planar.RoundedPolyline([[(0, 0), (1, 0)], [(0, 1)]], 0.1), r"shape \(k, 2\) or \(p, k, 2\)"),
         (lambda: drive(2, 1.0), "slots must be an integer from 3 on"),
         (lambda: drive(4, -1.0), "crank must be positive"),
     ):

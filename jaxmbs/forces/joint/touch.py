@@ -123,10 +123,14 @@ class AbstractBodyContact(AbstractContactForce):
         )
 
     def measures(self, state):
-        """Return the force on body j in the ground frame, and the largest depth δ, under the name "length"."""
+        """Return the force on body j in the ground frame, and the largest depth δ, under the name "length".
+
+        Places that are not active count as −|δ|.
+        """
         found = self.contacts(state)
         force = sum(self._force(state, touch) for touch in found)
-        return {"force": force, "length": jnp.stack([touch.depth for touch in found]).max()}
+        depths = [jnp.where(touch.is_active, touch.depth, -jnp.abs(touch.depth)) for touch in found]
+        return {"force": force, "length": jnp.stack(depths).max()}
 
     def check(self, dimension):
         """Raise `ValueError` for arguments that are missing or have a wrong sign."""
