@@ -174,7 +174,7 @@ def _pairs(points, segments) -> list[Array]:
     return [jnp.repeat(points, m, axis=0), *(jnp.tile(end, (n, 1)) for end in segments)]
 
 
-def _on_same_curve(line, turns, k) -> Array:
+def _on_same_curve(line, turns, k) -> Array | np.ndarray:
     """Return True for the candidates (n,) that are on the same smooth curve of a polyline as candidate k.
 
     `turns` has the rows of `RoundedPolyline.turns` for all candidates.
