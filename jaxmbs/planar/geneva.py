@@ -124,8 +124,8 @@ class GenevaDrive(Points):
         if is_concrete(room) and is_concrete(half):
             require(
                 room > half,
-                f"the slots meet: the middles of their flanks are {half:.6g} from the axis of a slot, and there is room for "
-                f"{room:.6g} at their inner ends, {bottom:.6g} from the centre of the wheel; use a thinner pin",
+                f"the slots meet: the middles of their flanks are {half:.6g} from the axis of a slot, and there is room "
+                f"for {room:.6g} at their inner ends, {bottom:.6g} from the centre of the wheel; use a thinner pin",
             )
         mouth = self.distance * np.cos(np.pi / self.slots)
         slot = jnp.stack(

@@ -276,14 +276,11 @@ class WormGear(Mesh):
         return None if self.pressure_angle is None else self.pitch_points(i, j)[0]
 
     def check(self):
-        """Raise `ValueError` for what is wrong in all gears, a pitch of zero, no worm's radius, or parallel axes."""
+        """Raise `ValueError` for what is wrong in all gears, a pitch of zero, or a worm without a positive radius."""
         require(self.pitch is not None, "pitch is missing")
         require(not is_concrete(self.pitch) or np.ndim(self.pitch) != 0 or self.pitch != 0, "pitch must not be zero")
         super().check()
         check_positive(self, "radius_i")
-        axis_i, axis_j = self.axes_i[:, 2], self.axes_j[:, 2]
-        if is_concrete(axis_i) and is_concrete(axis_j):
-            ...
 
 
 def _nearest_turn(angle, other):
