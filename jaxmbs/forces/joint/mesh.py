@@ -31,8 +31,8 @@ class GearMesh(AbstractBodyContact):
 
         x = R_i (α_i − θ_i + (z_j / z_i) (α_j − θ_j)),  z_j = z_i R_j / R_i,
 
-    the advance of the teeth along the pitch circles, with the numbers of teeth z, to which multiples of the tooth pitch are added so that |x| is at most
-    half of it. With the pressure angle α, the flanks are in each other by
+    the advance of the teeth along the pitch circles, to which multiples of the tooth pitch are added so that |x| is at most
+    half of it; z are the numbers of teeth. With the pressure angle α, the flanks are in each other by
 
         δ = cos α (±x − (R_i + R_j) (inv α_w − inv α) − j / 2),
 
