@@ -383,6 +383,15 @@ def check_pressure_angle(element: Any) -> None:
         require(not zero, "pressure_angle must not be zero: leave it out for a tangential force")
 
 
+def check_sum_of_radii(element: Any) -> None:
+    """Raise `ValueError` if the pitch radii of gears with involute teeth are known and their sum is zero."""
+    radii = [value for _, value in _known(element, ("radius_i", "radius_j"))]
+    require(
+        len(radii) < 2 or sum(radii) != 0,
+        "radius_i + radius_j must not be zero: involute teeth need a distance of the centres",
+    )
+
+
 def _known(element: Any, names: Iterable[str]) -> list[tuple[str, Any]]:
     """Return pairs of public name and value for those of the named fields that are not None and not traced."""
     values = ((name.removeprefix("_"), getattr(element, name)) for name in names)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from jaxmbs.element import MarkedConstraint, check_pressure_angle, require
+from jaxmbs.element import MarkedConstraint, check_pressure_angle, check_sum_of_radii, require
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.involute import flank_advance
 from jaxmbs.numerics.plane import bearing, direction, perpendicular
@@ -102,6 +102,8 @@ class Gear(Points, MarkedConstraint):
         for name, radius in (("radius_i", self.radius_i), ("radius_j", self.radius_j)):
             require(not is_concrete(radius) or radius != 0, f"{name} must not be zero")
         check_pressure_angle(self)
+        if self.pressure_angle is not None:
+            check_sum_of_radii(self)
 
 
 class RackPinion(Points, MarkedConstraint):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -21,7 +22,10 @@ from jaxmbs.planar.polylines import RoundedPolyline
 
 def _as_count(x):
     """Return a whole number as an integer, also one that a file keeps with a decimal point; other objects unchanged."""
-    return int(x) if isinstance(x, (int, float)) and x == int(x) else x
+    try:
+        return int(x) if isinstance(x, float) and x.is_integer() else operator.index(x)
+    except TypeError:
+        return x
 
 
 class GenevaDrive(Points):
@@ -33,7 +37,8 @@ class GenevaDrive(Points):
     θ is the angle of the pin from the line of centres, β the direction of this line, r the length of the crank, and a the
     distance of the centres, which other constraints must hold at r / sin(π/n): then the pin enters and leaves along the
     slot, at θ = ±(π/2 − π/n), and the wheel starts and stops without a jump of its rate. Its acceleration jumps. The
-    reaction is that of the pin in the slot. The wheel turns in the opposite sense to the crank.
+    reaction is that of the pin in the slot. The wheel turns in the opposite sense to the crank. The line of centres may
+    turn, as on a carrier: full turns of β change Φ by multiples of 2π + 2π/n, and the nearest multiple is subtracted.
 
     Args:
         i, j: names of the bodies. The crank is i, the wheel j.
@@ -42,8 +47,6 @@ class GenevaDrive(Points):
         crank: r.
         angle_i: θ_i, direction of the pin in the frame of i, in radians; zero unless given.
         angle_j: θ_j, direction in the frame of j of the slot that the pin uses at θ = 0, in radians; zero unless given.
-        line: approximate direction of the line of centres, from i to j, in radians, in the ground frame; zero unless given.
-            The true direction is taken within half a turn of it.
 
     Examples:
         >>> drive = planar.GenevaDrive("crank", "wheel", (0, 0), (0, 0), slots=4, crank=1.0)
@@ -55,7 +58,6 @@ class GenevaDrive(Points):
     crank: Array = real()
     angle_i: Array = real(default=0.0)
     angle_j: Array = real(default=0.0)
-    line: Array = real(default=0.0)
     rows: ClassVar[int] = 1
 
     @property
@@ -110,9 +112,11 @@ class GenevaDrive(Points):
     def residual(self, i, j, t):
         """Return Φ (1,): the angle of the wheel less the one to which the pin or the locking disc holds it."""
         apart = self.separation(i, j)
-        beta = self.line + bearing(rotation_matrix(self.line).T @ apart)
+        beta = bearing(apart)
         turned = self.wheel_angle(i.phi + self.angle_i - beta, length(apart))
-        return (j.phi + self.angle_j - beta - jnp.pi + turned)[None]
+        gap = j.phi + self.angle_j - beta - jnp.pi + turned
+        turn = 2 * jnp.pi * (1 + 1 / self.slots)  # the change of the gap where β jumps by a full turn
+        return (gap - turn * jax.lax.stop_gradient(jnp.round(gap / turn)))[None]
 
     def contact_forces(self, *, pin_radius, corner_radius, clearance=0.0, **law) -> dict[str, OutlineContact]:
         """Return the contacts "pin", with both flanks of all slots, and "lock", of the disc with the ends of the slots.
@@ -130,12 +134,16 @@ class GenevaDrive(Points):
         Returns:
             the forces by name.
         """
+        self.check()
         half = pin_radius + clearance + corner_radius
         bottom = self.distance - self.crank - pin_radius - 2 * corner_radius
-        require(
-            not is_concrete(bottom) or bottom > 0,
-            "the slots meet at the centre of the wheel: use a smaller pin_radius or corner_radius",
-        )
+        room = bottom * np.tan(np.pi / self.slots)
+        if is_concrete(room) and is_concrete(half):
+            require(
+                room > half,
+                f"the slots meet: the middles of their flanks are {half:.6g} from the axis of a slot, and there is room "
+                f"for {room:.6g} at their inner ends, {bottom:.6g} from the centre of the wheel; use a thinner pin",
+            )
         mouth = self.distance * np.cos(np.pi / self.slots)
         slot = jnp.stack(
             [jnp.stack([x, y]) for x, y in ((mouth, half), (bottom, half), (bottom, -half), (mouth, -half))]

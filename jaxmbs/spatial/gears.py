@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxmbs.element import MarkedConstraint, check_pressure_angle, require
+from jaxmbs.element import MarkedConstraint, check_positive, check_pressure_angle, check_sum_of_radii, require
 from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.involute import flank_advance
 from jaxmbs.numerics.plane import bearing
@@ -189,6 +189,12 @@ class Gear(Mesh):
             return None
         return jnp.sign(self.radius_i + self.radius_j) * self._pitch_surfaces(i, j)[2]
 
+    def check(self):
+        """Raise `ValueError` for what is wrong in all gears, and for involute teeth of two equal radii."""
+        super().check()
+        if self.pressure_angle is not None or self.helix_angle is not None:
+            check_sum_of_radii(self)
+
 
 class WormGear(Mesh):
     """A worm on body i moves the rim of a wheel on body j with its thread, with axes at right angles. 3 equations.
@@ -273,10 +279,11 @@ class WormGear(Mesh):
         return None if self.pressure_angle is None else self.pitch_points(i, j)[0]
 
     def check(self):
-        """Raise `ValueError` for a pitch or radius that is missing or zero, for wrong shapes, axes or angles."""
+        """Raise `ValueError` for what is wrong in all gears, a pitch of zero, or a worm without a positive radius."""
         require(self.pitch is not None, "pitch is missing")
         require(not is_concrete(self.pitch) or np.ndim(self.pitch) != 0 or self.pitch != 0, "pitch must not be zero")
         super().check()
+        check_positive(self, "radius_i")
 
 
 def _nearest_turn(angle, other):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Float
 
+from jaxmbs.element import require
+from jaxmbs.numerics.arrays import is_concrete
 from jaxmbs.system.mechanism import Coordinates, Mechanism
 
 
@@ -29,7 +32,8 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
         ropes.
 
     Raises:
-        ValueError: an unknown name in `guess`, or a wrong number of values.
+        ValueError: an unknown name in `guess`, a wrong number of values, or an element without marks there, as a belt
+            on pulleys that overlap.
 
     Examples:
         >>> gears = planar.Gear("a", "b", (0, 0), (0, 0), radius_i=1.0, radius_j=2.0)
@@ -40,7 +44,8 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
         [1.5708 4.2124]
     """
     forces = [name for name, force in mech.forces.items() if getattr(force, "lacks_marks", False)]
-    if not forces and not elements_without_marks(mech):
+    names = elements_without_marks(mech)
+    if not forces and not names:
         return mech
     q = mech.coordinates(guess)
     mech = measure_marks(mech, q)[0]
@@ -49,7 +54,20 @@ def with_marks(mech: Mechanism, guess: Coordinates | None = None) -> Mechanism:
         fields = lambda mech, name=name: [getattr(mech.forces[name], field) for field in mech.forces[name].mark_fields]
         marks = force.drawn_marks(*(mech.layout.pose(body, q) for body in force.bodies))
         mech = eqx.tree_at(fields, mech, marks, is_leaf=lambda x: x is None)
+    if is_concrete(q) and np.all(np.isfinite(q)):
+        for name in (*names, *forces):
+            _check_marks(name, {**mech.constraints, **mech.drivers, **mech.forces}[name])
     return mech
+
+
+def _check_marks(name: str, element: Any) -> None:
+    """Raise `ValueError` with the name of an element if a mark is known and not finite."""
+    marks = [mark for mark in (getattr(element, field) for field in element.mark_fields) if is_concrete(mark)]
+    require(
+        all(np.all(np.isfinite(mark)) for mark in marks),
+        f"{name!r} ({type(element).__name__}): the marks are not finite in this configuration, as if pulleys of a belt "
+        "overlap or the axes of a worm gear are parallel",
+    )
 
 
 def measure_marks(mech: Mechanism, q: Float[Array, " n"]) -> tuple[Mechanism, Float[Array, " n"]]:

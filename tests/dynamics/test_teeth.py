@@ -221,6 +221,64 @@ def test_elastic_teeth_with_backlash():
     np.testing.assert_allclose(0.1 * (a - 1.0) / 0.3, 0.3 * b / 0.5, rtol=1e-9, atol=1e-12)
 
 
+def test_whole_number_of_teeth():
+    """Known radii must make whole teeth; for traced ones neither energy nor force depends on turns of the second gear."""
+    bodies = {"a": planar.Body(), "b": planar.Body()}
+    teeth = {"teeth_i": 20, "pressure_angle": PRESSURE, "stiffness": 1e6}
+
+    def build(radius_i, radius_j, **more):
+        """Return two bodies with these teeth."""
+        mesh = mbs.GearMesh("a", "b", radius_i=radius_i, radius_j=radius_j, **{**teeth, **more})
+        return mbs.Mechanism(bodies, forces={"mesh": mesh})
+
+    for radii, more, message in (
+        ((0.3, 0.609), {}, "radius_j makes 40.6 teeth"),
+        ((0.3, -0.3), {}, "must not be zero"),
+        ((-0.3, -0.6), {}, "one of the radii"),
+        ((0.3, 0.6), {"backlash": 0.1}, "less than the pitch of the teeth, 0.0942478"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build(*radii, **more)
+
+    @jax.jit
+    def load_and_energy(radius_j, b):
+        """Return forces and energy of gears with flanks in each other, the second one turned by b."""
+        q = jnp.array([0, 0, 0.1, 0.9, 0, b])
+        mech = build(0.3, radius_j)
+        force = mbs.generalized_force(mech, q, jnp.zeros(6))
+        return jnp.append(force, mbs.energy(mech, q, jnp.zeros(6)).potential)
+
+    for radius in (0.6, 0.605):
+        wanted = load_and_energy(radius, -0.049)
+        assert np.abs(wanted).min() > 0.1
+        for turns in (1, -3):
+            np.testing.assert_allclose(load_and_energy(radius, -0.049 + 2 * np.pi * turns), wanted, rtol=1e-9)
+        # Here the direction of the line of centres in the frame of the second gear jumps by a full turn.
+        across = [load_and_energy(radius, b) for b in (-1e-13, 1e-13)]
+        np.testing.assert_allclose(*across, rtol=1e-8)
+    slope = jax.jit(jax.jacfwd(load_and_energy))(0.605, -0.049)
+    ahead, behind = (load_and_energy(0.605 + h, -0.049) for h in (1e-7, -1e-7))
+    np.testing.assert_allclose(slope, (ahead - behind) / 2e-7, rtol=1e-6, atol=1e-3)
+
+
+def test_bad_gears():
+    """Involute teeth of radii that cancel each other, and worms without a radius, are refused."""
+    worm = {"radius_j": 5.0, "pitch": 0.5}
+    for gear, message in (
+        (planar.Gear("a", "b", (0, 0), (0, 0), 1.0, -1.0, pressure_angle=PRESSURE), "radius_i [+] radius_j"),
+        (spatial.Gear("a", "b", radius_i=1.0, radius_j=-1.0, pressure_angle=PRESSURE), "radius_i [+] radius_j"),
+        (spatial.WormGear("a", "b", radius_i=-1.0, **worm), "radius_i must be positive"),
+    ):
+        body = planar.Body if gear.dimension == 2 else spatial.Body
+        with pytest.raises(ValueError, match=message):
+            mbs.Mechanism({"a": body(), "b": body()}, {"gear": gear})
+    mech = mbs.Mechanism(
+        {"a": spatial.Body(), "b": spatial.Body()}, {"gear": spatial.WormGear("a", "b", radius_i=1.0, **worm)}
+    )
+    with pytest.raises(ValueError, match=r"'gear'.*parallel"):
+        mbs.with_marks(mech, {"b": spatial.coordinates((6, 0, 0))})
+
+
 def test_elastic_teeth_of_space():
     """The forces of helical teeth, at a distance that is not the nominal one, are the derivatives of their energy."""
     axis, turned = np.array([0.2, 0.3, 0.8]), (0.3, -0.5, 0.7)

@@ -244,3 +244,17 @@ def test_an_elastic_belt():
     np.testing.assert_allclose(
         mbs.generalized_force(three, jnp.asarray(q), jnp.zeros(9)), -slopes, rtol=1e-6, atol=1e-6
     )
+
+
+def test_overlapping_pulleys_have_no_marks():
+    """A belt on pulleys of which one is within the other cannot be put on."""
+    bodies, centres = {"a": planar.Body(), "b": planar.Body()}, ((0, 0), (0, 0))
+    rope = planar.Rope(("ground", "a", "b", "ground"), ((9, 0), *centres, (-9, 0)), (0, 1, -2, 0))
+    elastic = planar.ElasticBelt(("a", "b"), centres, (1.0, 2.0), stiffness=(1.0, 1.0))
+    for elements in (
+        {"constraints": {"it": planar.Belt(("a", "b"), centres, (1.0, 2.0))}},
+        {"constraints": {"it": rope}},
+        {"forces": {"it": elastic}},
+    ):
+        with pytest.raises(ValueError, match=r"'it'.*overlap"):
+            mbs.with_marks(mbs.Mechanism(bodies, **elements), {"b": (0.5, 0, 0)})

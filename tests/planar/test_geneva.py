@@ -200,6 +200,29 @@ def test_geneva_constraint(slots):
     np.testing.assert_allclose(size[moving], np.abs(load / lever)[moving], atol=1e-9)
 
 
+@pytest.mark.parametrize("sense", [1, -1])
+def test_geneva_on_a_carrier(sense):
+    """Seen from an arm that makes ten turns, the wheel has the angle of a drive on the ground, also at coarse outputs."""
+    drive = planar.GenevaDrive("crank", "wheel", ORIGIN, ORIGIN, slots=np.int64(3), crank=CRANK)
+    distance, times = float(drive.distance), sense * np.linspace(0, 20 * np.pi, 201)
+    mech = mbs.Mechanism(
+        {"arm": planar.Body(), "crank": planar.Body(), "wheel": planar.Body()},
+        {
+            "O": planar.Revolute("ground", "arm", ORIGIN, ORIGIN),
+            "A": planar.Revolute("arm", "crank", ORIGIN, ORIGIN),
+            "B": planar.Revolute("arm", "wheel", (distance, 0), ORIGIN),
+            "drive": drive,
+        },
+        {
+            "arm": planar.RevoluteDriver("ground", "arm", mbs.motion.Ramp(1.0)),
+            "crank": planar.RevoluteDriver("arm", "crank", mbs.motion.Ramp(3.0)),
+        },
+    )
+    motion = mbs.kinematics(mech, times, {"wheel": (distance, 0, np.pi)}, throw=True)
+    wanted = np.pi + times - drive.wheel_angle(jnp.asarray(3 * times))
+    np.testing.assert_allclose(motion.position("wheel.phi"), wanted, atol=1e-12)
+
+
 @pytest.mark.parametrize("slots", [4, 6])
 def test_geneva_contacts(slots):
     """Right rests over ten turns; in the slot the motion nears the closed form as 1 / stiffness."""
@@ -252,6 +275,9 @@ def test_bad_input():
     drive = lambda *numbers: mbs.Mechanism(
         {"a": planar.Body()}, {"it": planar.GenevaDrive("a", "ground", ORIGIN, (3, 0), *numbers)}
     )
+    slots = lambda count, crank, pin: planar.GenevaDrive("a", "b", ORIGIN, ORIGIN, count, crank).contact_forces(
+        pin_radius=pin, corner_radius=0.01, stiffness=1.0
+    )
     for build, message in (
         (lambda: touch(ANGLE, planar.SplineOutline((1.0, 1.1, 1.0))), "only another one, or a circle"),
         (lambda: touch(ANGLE, DISC, inside=True), "inside is not for"),
@@ -261,7 +287,11 @@ def test_bad_input():
         (lambda: touch(DISC, planar.RoundedPolyline(np.zeros((0, 3, 2)), 0.1)), "points has no polyline"),
         (lambda: planar.RoundedPolyline([[(0, 0), (1, 0)], [(0, 1)]], 0.1), r"shape \(k, 2\) or \(p, k, 2\)"),
         (lambda: drive(2, 1.0), "slots must be an integer from 3 on"),
+        (lambda: drive(np.nan, 1.0), "slots must be an integer from 3 on, got nan"),
         (lambda: drive(4, -1.0), "crank must be positive"),
+        (lambda: drive(4, np.nan), "crank must be finite"),
+        (lambda: slots(12, 0.05, 0.02), "for 0.0276484 at their inner ends, 0.103185 from"),
+        (lambda: slots(3, 0.05, 0.02), "the slots meet"),
     ):
         with pytest.raises(ValueError, match=message):
             build()

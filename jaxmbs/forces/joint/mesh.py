@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxmbs.element import check_not_negative, check_positive, check_pressure_angle, require
+from jaxmbs.element import check_not_negative, check_positive, check_pressure_angle, check_sum_of_radii, require
 from jaxmbs.forces.joint.touch import AbstractBodyContact, Touch
 from jaxmbs.forces.springs import points_of
 from jaxmbs.forces.values import law_field
@@ -18,6 +18,8 @@ from jaxmbs.numerics.arrays import is_concrete, real
 from jaxmbs.numerics.involute import flank_advance
 from jaxmbs.numerics.plane import bearing
 
+# The number of teeth that a radius makes may differ by this much from a whole number, for radii that are rounded.
+MAX_TOOTH_ERROR = 1e-3
 # Default of the axes of gears in the frames of their bodies.
 Z = (0.0, 0.0, 1.0)
 
@@ -27,10 +29,10 @@ class GearMesh(AbstractBodyContact):
 
     Let ψ_i be the angle of the line of centres in the frame of body i, ψ_j that of the opposite direction in body j, and
 
-        x = R_i (ψ_i − θ_i) + R_j (ψ_j − θ_j)
+        x = R_i (ψ_i − θ_i + (z_j / z_i) (ψ_j − θ_j)),  z_j = z_i R_j / R_i,
 
     the advance of the teeth along the pitch circles, to which multiples of the tooth pitch are added so that |x| is at most
-    half of it. With the pressure angle α, the flanks are in each other by
+    half of it; z are the numbers of teeth. With the pressure angle α, the flanks are in each other by
 
         δ = cos α (±x − (R_i + R_j) (inv α_w − inv α) − b / 2),
 
@@ -47,7 +49,7 @@ class GearMesh(AbstractBodyContact):
         i, j: names of the bodies.
         point_i, point_j: centres of the gears in the body frames; the origins unless given.
         radius_i, radius_j: pitch radii R; negative for an internal gear.
-        teeth_i: number of teeth of i.
+        teeth_i: z_i, number of teeth of i. Both z_i and z_j must be whole; in a design z_j is rounded.
         backlash: b, the play along the pitch circles if the centres are at the distance |R_i + R_j|.
         pressure_angle: α in radians, positive, in the section normal to the teeth.
         helix_angle: β in radians, in space; positive if the teeth of i are right-handed.
@@ -105,11 +107,13 @@ class GearMesh(AbstractBodyContact):
         distance = jnp.sqrt(square)
         across, tangent = across / distance, tangent / distance
         turned = bearing(on_i[:2]) - self.angle_i
-        x = self.radius_i * turned + self.radius_j * (bearing(on_j[:2]) - self.angle_j)
+        # With a whole number of teeth, x keeps its value modulo the pitch when α_j jumps by a full turn.
+        teeth_j = jax.lax.stop_gradient(jnp.round(self._teeth_j))
+        x = self.radius_i * (turned + teeth_j / self.teeth_i * (bearing(on_j[:2]) - self.angle_j))
         hand = jnp.sign(self.radius_i) * jnp.tan(helix)
         if i.dimension == 3:
             x = x - hand * (d @ axis)
-        pitch = 2 * jnp.pi * jnp.abs(self.radius_i) / self.teeth_i
+        pitch = self._pitch
         x = x - pitch * jax.lax.stop_gradient(jnp.round(x / pitch))
         angle = jnp.arctan(jnp.tan(self.pressure_angle) / jnp.cos(helix))
         base_helix = jnp.arctan(jnp.tan(helix) * jnp.cos(angle))
@@ -126,6 +130,16 @@ class GearMesh(AbstractBodyContact):
                 normal = normal - sign * jnp.sign(self.radius_i) * jnp.sin(base_helix) * axis
             found.append(Touch(place, normal, scale * (sign * x - play), factor=factor))
         return found
+
+    @property
+    def _teeth_j(self):
+        """Number of teeth of j that its radius makes; negative if one of the gears is internal."""
+        return self.teeth_i * self.radius_j / self.radius_i
+
+    @property
+    def _pitch(self):
+        """Distance of two teeth along the pitch circles."""
+        return 2 * jnp.pi * jnp.abs(self.radius_i) / self.teeth_i
 
     def _axes(self):
         """Return the axes of both gears in the body frames, in space."""
@@ -147,6 +161,20 @@ class GearMesh(AbstractBodyContact):
             not is_concrete(teeth) or np.asarray(teeth) == np.round(teeth),
             f"teeth_i must be a whole number, got {teeth}",
         )
+        if is_concrete(self.radius_i) and is_concrete(self.radius_j):
+            require(self.radius_i > 0 or self.radius_j > 0, "one of the radii at least must be positive")
+        check_sum_of_radii(self)
+        if is_concrete(self._teeth_j):
+            count = float(self._teeth_j)
+            require(
+                abs(count - round(count)) < MAX_TOOTH_ERROR,
+                f"radius_j makes {abs(count):.6g} teeth: teeth_i radius_j / radius_i must be a whole number",
+            )
+        if is_concrete(self._pitch) and is_concrete(self.backlash):
+            require(
+                self.backlash < self._pitch,
+                f"backlash must be less than the pitch of the teeth, {float(self._pitch):.6g}, got {self.backlash}",
+            )
         require(self.friction is None, "friction has no place here: teeth do not slide at the pitch point")
         flat = self.helix_angle is None and self.axis_i is None and self.axis_j is None
         require(dimension == 3 or flat, "helix_angle, axis_i and axis_j are for mechanisms in space only")
