@@ -45,6 +45,7 @@ ELEMENTS = {
     "Gear": planar.Gear("a", "b", (0.1, 0.2), (0.3, 0.4), 1.0, 0.5),
     "RackPinion": planar.RackPinion("a", "b", (0.1, 0.2), (0.3, 0.4), (1.0, 0.5), 0.5),
     "Belt": planar.Belt(("a", "b"), ((0.1, 0.2), (0.3, 0.4)), (0.5, -0.3)),
+    "ElasticBelt": planar.ElasticBelt(("a", "b"), ((0.1, 0.2), (0.3, 0.4)), (0.5, -0.3), (1.0, 1.0)),
     "Rope": planar.Rope(("a", "ground", "b"), ((0.1, 0.2), (0.0, 2.0), (0.3, 0.4)), (0, -0.3, 0)),
     "CamFollower": planar.CamFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG, planar.FunctionOutline(0.3)),
     "CamFlatFollower": planar.CamFlatFollower("a", "b", (0.1, 0.2), (0.3, 0.4), EGG),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxmbs.planar.belts import AbstractBelt
+from jaxmbs.planar.belts import AbstractPath
 from jaxmbs.viz.attachments import attachments
 from jaxmbs.viz.planar.shapes import JOINT_LAYER, Shape, Span, Style, arc
 from jaxmbs.viz.style import INK
@@ -13,7 +13,7 @@ from jaxmbs.viz.style import INK
 X = np.array([1.0, 0.0])
 
 
-def belt(element: AbstractBelt, scene) -> list[Shape | Span]:
+def belt(element: AbstractPath, scene) -> list[Shape | Span]:
     """Return a belt or rope: the rims of its pulleys with a mark on each, and the straight parts between them."""
     places, radii = attachments(element), np.array([float(x) for x in element.radii])
     line = Style(closed=False, edge=INK, width=1.6, layer=JOINT_LAYER)

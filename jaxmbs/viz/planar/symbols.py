@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxmbs import planar
 from jaxmbs.element import GROUND
-from jaxmbs.planar.belts import AbstractBelt
+from jaxmbs.planar.belts import AbstractPath
 from jaxmbs.viz.attachments import attachments, numbers, sense
 from jaxmbs.viz.planar.belts import belt
 from jaxmbs.viz.planar.outlines import contact_outline, geneva, profile
@@ -49,7 +49,7 @@ def _(element: planar.AbsoluteDistance, dimension=2):
 
 
 @attachments.register
-def _(element: AbstractBelt, dimension=2):
+def _(element: AbstractPath, dimension=2):
     """Return the centres of the pulleys of a belt or rope, and its ends."""
     return [(body, numbers(element.points[k])) for k, body in enumerate(element.bodies)]
 
@@ -299,7 +299,7 @@ def _(element: planar.Gear, scene):
     ]
 
 
-symbol.register(AbstractBelt)(belt)
+symbol.register(AbstractPath)(belt)
 symbol.register(planar.GenevaDrive)(geneva)
 
 
