@@ -123,10 +123,7 @@ class AbstractBodyContact(AbstractContactForce):
         )
 
     def measures(self, state):
-        """Return the force on body j in the ground frame, and the largest depth δ, under the name "length".
-
-        Places that are not active count as −|δ|.
-        """
+        """Return the force on body j in the ground frame, and as "length" the largest δ; −|δ| of places not active."""
         found = self.contacts(state)
         force = sum(self._force(state, touch) for touch in found)
         depths = [jnp.where(touch.is_active, touch.depth, -jnp.abs(touch.depth)) for touch in found]
