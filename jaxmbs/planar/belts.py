@@ -122,12 +122,17 @@ class AbstractPath(Structured):
         advances = [self.rolled_length(poses, spans, k) for k in range(count)]
         return [jnp.stack([bearing(u) for _, u in spans]), jnp.stack(advances)]
 
-    def check_path(self, inner: Array) -> None:
-        """Raise `ValueError` unless each pulley has a centre and a radius, and the radii `inner` are not zero."""
+    def check_path(self) -> None:
+        """Raise `ValueError` unless each pulley has a centre and a radius."""
         count = len(self.bodies)
         for name in ("points", "radii"):
             given = len(getattr(self, name))
             require(given == count, f"{name} must have an entry for each of the {count} bodies, got {given}")
+
+    def check_pulleys(self) -> None:
+        """Raise `ValueError` for pulleys without centre or radius, or a radius of zero except at ends."""
+        self.check_path()
+        inner = self.radii if self.closed else self.radii[1:-1]
         require(
             not is_concrete(inner) or np.all(np.asarray(inner) != 0),
             "radii of pulleys must not be zero, except at ends",
@@ -242,7 +247,7 @@ class Belt(AbstractBelt):
             "length is for closed belts; leave it out if ends=True",
         )
         check_positive(self, "length")
-        self.check_path(self.radii if self.closed else self.radii[1:-1])
+        self.check_pulleys()
         self.check_marks(self.directions, self.advances, self._own_rows)
 
 
@@ -364,7 +369,7 @@ class ElasticBelt(AbstractPath, AbstractForce):
         require(len(self.stiffness) == spans, f"stiffness must have {spans} entries, one for each span")
         check_positive(self, "stiffness")
         check_not_negative(self, "damping", "tension")
-        self.check_path(self.radii if self.closed else self.radii[1:-1])
+        self.check_pulleys()
         self.check_marks(self.directions, self.advances, spans)
 
 
@@ -415,7 +420,7 @@ class Rope(AbstractBelt):
     def check(self) -> None:
         """Raise `ValueError` for numbers that do not fit each other, or an end with a radius."""
         super().check()
-        self.check_path(jnp.ones(0))
+        self.check_path()
         check_positive(self, "length")
         ends = self.radii[0], self.radii[-1]
         known = all(map(is_concrete, ends))
